@@ -1,0 +1,23 @@
+"""cobalt-nb: constrained Bayesian optimisation with regions of interest and certificates.
+
+The public names load on first use, so that `import cobalt_nb` and `cobalt-nb --help` answer at once.
+"""
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .problem import Box, Interval, Pool, Problem
+
+__version__ = "0.1.0"
+_HOME = {"Box": "problem", "Interval": "problem", "Pool": "problem", "Problem": "problem"}
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'cobalt_nb' has no attribute {name!r}")
+    return getattr(import_module(f"cobalt_nb.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

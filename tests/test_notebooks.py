@@ -1,0 +1,69 @@
+"""Every notebook, in a process of its own; and the tool that runs them, on notebooks that are made to fail."""
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+import book
+
+
+def cases() -> list:
+    quick = [pytest.param(path, False, id=path.stem) for path in book.notebooks()]
+    whole = [pytest.param(path, True, id=f"{path.stem}-slow", marks=pytest.mark.slow) for path in book.notebooks() if book.has_slow_cells(path)]
+    return whole + quick
+
+
+@pytest.mark.parametrize("path, slow", cases())
+def test_notebook(path: Path, slow: bool) -> None:
+    book.execute(path, slow)
+
+
+def notebook(folder: Path, *sources: str) -> Path:
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    nb.metadata["kernelspec"] = {"name": "python3", "display_name": "python3", "language": "python"}
+    nbformat.write(nb, folder / "made.ipynb")
+    return folder / "made.ipynb"
+
+
+def test_a_failing_cell_fails(tmp_path: Path) -> None:
+    with pytest.raises(CellExecutionError, match="two is not one"):
+        book.execute(notebook(tmp_path, "assert 2 == 1, 'two is not one'"))
+
+
+def test_directives(tmp_path: Path) -> None:
+    path = notebook(tmp_path, "#|eval: false\n1/0", "#|slow\nprint('slow')", "print('quick')")
+    texts = [text for _, text in book.text_outputs(book.execute(path))]
+    assert texts == ["", "", "quick\n"]
+    texts = [text for _, text in book.text_outputs(book.execute(path, slow=True))]
+    assert texts == ["", "slow\n", "quick\n"]
+
+
+def test_skipped_cells_keep_what_they_stored(tmp_path: Path) -> None:
+    path = notebook(tmp_path, "#|slow\nprint('slow')")
+    book.store(path, slow=True)
+    book.store(path)
+    assert [text for _, text in book.text_outputs(book.read(path))] == ["slow\n"]
+
+
+def test_each_notebook_has_its_own_process(tmp_path: Path) -> None:
+    path = notebook(tmp_path, "import os\nprint(os.getpid())")
+    first, second = (next(book.text_outputs(book.execute(path)))[1] for _ in range(2))
+    assert first != second
+
+
+def test_check_sees_a_stale_output(tmp_path: Path) -> None:
+    path = notebook(tmp_path, "print(1)")
+    book.store(path)
+    assert book.stale_outputs(path) == []
+    path.write_text(path.read_text().replace("print(1)", "print(2)"))
+    [message] = book.stale_outputs(path)
+    assert "--- stored\n1" in message and "--- fresh\n2" in message
+
+
+def test_store_is_idempotent(tmp_path: Path) -> None:
+    path = notebook(tmp_path, "import sys\nfor i in range(3): print(i, flush=True)\nobject()")
+    book.store(path)
+    first = path.read_bytes()
+    book.store(path)
+    assert path.read_bytes() == first
