@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
 # %% auto #0
-__all__ = ['EXAMPLES', 'demo', 'parser', 'main']
+__all__ = ['EXAMPLES', 'demo', 'bench', 'positive', 'parser', 'main']
 
 # %% ../nbs/14_cli.ipynb #c6607c54
 def demo(args: argparse.Namespace) -> int:
@@ -33,10 +34,29 @@ def demo(args: argparse.Namespace) -> int:
     print(f"wrote {target}")
     return 0
 
+# %% ../nbs/14_cli.ipynb #c2c76e58
+def bench(args: argparse.Namespace) -> int:
+    "Measure the engine against BoTorch and print the rows."
+    from cobalt_nb.bench import bench as measure, format_rows
+
+    rows = measure(tuple(args.n), m=args.candidates)
+    print(json.dumps(rows, indent=1) if args.json else format_rows(rows))
+    return 0
+
+
+def positive(text: str) -> int:
+    "A positive whole number from the command line."
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
 # %% ../nbs/14_cli.ipynb #33ceab8e
 EXAMPLES = """examples:
   cobalt-nb demo                 the demonstration; writes its figures to ./cobalt-demo
   cobalt-nb demo --out figures   the same, into another folder
+  cobalt-nb bench                speed against BoTorch, as ratios (some minutes)
+  cobalt-nb bench --n 50 200     the same for two sizes only
+  cobalt-nb bench --json         the same as JSON
 """
 
 
@@ -52,6 +72,11 @@ def parser() -> argparse.ArgumentParser:
     show = commands.add_parser("demo", help="a first look at what the package does, with figures")
     show.add_argument("--out", default="cobalt-demo", metavar="FOLDER", help="where the figures go (default: %(default)s)")
     show.set_defaults(run=demo)
+    speed = commands.add_parser("bench", help="speed against BoTorch, measured in one run")
+    speed.add_argument("--n", type=positive, nargs="+", default=[50, 200, 500, 1000], metavar="N", help="numbers of observations (default: 50 200 500 1000)")
+    speed.add_argument("--candidates", type=positive, default=10_000, metavar="M", help="size of the candidate set (default: %(default)s)")
+    speed.add_argument("--json", action="store_true", help="print a list of rows: piece, n, ours_s, botorch_s, ratio")
+    speed.set_defaults(run=bench)
     return top
 
 # %% ../nbs/14_cli.ipynb #a0a43baf

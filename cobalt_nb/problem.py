@@ -18,8 +18,8 @@ from scipy.stats import norm
 from torch import Tensor
 
 # %% auto #0
-__all__ = ['Points', 'Interval', 'margin', 'feasible', 'as_interval', 'Real', 'Integer', 'Choice', 'as_parameter', 'Box', 'Pool',
-           'Problem', 'reward', 'simple_regret', 'product_reward', 'ppf_threshold', 'tightened']
+__all__ = ['Points', 'Interval', 'margin', 'feasible', 'as_interval', 'Real', 'Integer', 'Categorical', 'as_parameter', 'Box',
+           'Pool', 'Problem', 'reward', 'simple_regret', 'product_reward', 'ppf_threshold', 'tightened']
 
 # %% ../nbs/00_problem.ipynb #c4da5e63
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Real:
     log: bool = False
     width = 1
 
-    def encode(self, values: np.ndarray) -> np.ndarray:
+    def encode(self, values: Sequence[float]) -> np.ndarray:
         "Values (n,) to cube coordinates (n, 1)."
         scale = np.log if self.log else np.asarray
         return ((scale(values) - scale(self.low)) / (scale(self.high) - scale(self.low)))[:, None]
@@ -111,10 +111,10 @@ class Integer:
         low, high = self.low - 0.5, self.high + 0.5
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
-    def encode(self, values: np.ndarray) -> np.ndarray:
+    def encode(self, values: Sequence[int]) -> np.ndarray:
         "Integers (n,) to the cube (n, 1): each to a fixed place in its bin."
         low, high = self.edges()
-        return ((np.log(values) if self.log else values) - low)[:, None] / (high - low)
+        return ((np.log if self.log else np.asarray)(values) - low)[:, None] / (high - low)
 
     def decode(self, u: np.ndarray) -> list[int]:
         "Cube coordinates (n, 1) to the n integers in whose bins they lie."
@@ -124,7 +124,7 @@ class Integer:
 
 # %% ../nbs/00_problem.ipynb #b5fe85ef
 @dataclass(frozen=True)
-class Choice:
+class Categorical:
     "One of several labels: a column of the cube for each."
     labels: tuple[Any, ...]
 
@@ -141,12 +141,10 @@ class Choice:
         return [self.labels[i] for i in u.argmax(axis=1)]
 
 # %% ../nbs/00_problem.ipynb #1a25eef4
-def as_parameter(name: str, spec: Any) -> Real | Integer | Choice:
+def as_parameter(name: str, spec: Any) -> Real | Integer | Categorical:
     "The parameter `name` from what the user wrote: a range, or a list of labels."
-    if isinstance(spec, (Real, Integer, Choice)):
-        spec = list(spec.labels) if isinstance(spec, Choice) else (spec.low, spec.high, f"{'int ' * isinstance(spec, Integer)}{'log' * spec.log}")
     if isinstance(spec, list):
-        return _choice(name, spec)
+        return _categorical(name, spec)
     try:
         low, high, *rest = spec
         words = set(" ".join(rest).split())
@@ -158,12 +156,12 @@ def as_parameter(name: str, spec: Any) -> Real | Integer | Choice:
     return _range(name, low, high, "int" in words, "log" in words)
 
 
-def _choice(name: str, labels: list[Any]) -> Choice:
+def _categorical(name: str, labels: list[Any]) -> Categorical:
     if len(labels) < 2:
-        raise ValueError(f"parameter {name!r}: a choice needs at least two labels; got {labels!r}")
+        raise ValueError(f"parameter {name!r}: a list of labels needs at least two; got {labels!r}")
     if len(set(labels)) < len(labels):
         raise ValueError(f"parameter {name!r}: a label stands twice in {labels!r}")
-    return Choice(tuple(labels))
+    return Categorical(tuple(labels))
 
 
 def _range(name: str, low: float, high: float, integer: bool, log: bool) -> Real | Integer:
@@ -246,9 +244,9 @@ def _as_frame(points: Points, names: Sequence[str]) -> pd.DataFrame:
     return frame
 
 
-def _checked(name: str, parameter: Real | Integer | Choice, column: pd.Series) -> np.ndarray | list[Any]:
+def _checked(name: str, parameter: Real | Integer | Categorical, column: pd.Series) -> np.ndarray | list[Any]:
     "The column as an array, or an error that names the parameter and the value."
-    if isinstance(parameter, Choice):
+    if isinstance(parameter, Categorical):
         if odd := [value for value in column if value not in parameter.labels]:
             raise ValueError(f"parameter {name!r}: {odd[0]!r} is none of {', '.join(map(repr, parameter.labels))}")
         return column.tolist()
@@ -263,8 +261,8 @@ def _checked(name: str, parameter: Real | Integer | Choice, column: pd.Series) -
     return values
 
 
-def _snapped(parameter: Real | Integer | Choice, block: Tensor) -> Tensor:
-    return block if isinstance(parameter, Real) else torch.from_numpy(parameter.encode(np.array(parameter.decode(block.numpy()), dtype=object if isinstance(parameter, Choice) else float)))
+def _snapped(parameter: Real | Integer | Categorical, block: Tensor) -> Tensor:
+    return block if isinstance(parameter, Real) else torch.from_numpy(parameter.encode(parameter.decode(block.numpy())))
 
 # %% ../nbs/00_problem.ipynb #d33a73b4
 class Pool:
@@ -332,7 +330,7 @@ def _pool_frame(rows: pd.DataFrame | Mapping[str, Any] | np.ndarray | Tensor) ->
 def _feature_columns(column: pd.Series) -> np.ndarray:
     "A column of the table (m,) as cube coordinates: (m, 1) for numbers, one-hot (m, labels) otherwise; a constant is 0."
     if not pd.api.types.is_numeric_dtype(column):
-        return Choice(tuple(column.unique())).encode(column)
+        return Categorical(tuple(column.unique())).encode(column)
     values = column.to_numpy(dtype=float)
     return ((values - values.min()) / (np.ptp(values) or 1.0))[:, None]
 
