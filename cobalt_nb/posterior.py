@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['NOISE_FLOOR', 'NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR', 'LEARNED_NOISE_FLOOR', 'FIT_NOISE_FLOOR',
-           'OUTPUTSCALE_BOUNDS', 'Noise', 'Hyperparameters', 'rbf_kernel', 'stable_cholesky', 'prior_samples',
-           'noisy_covariance', 'posterior_mean', 'posterior_covariance', 'as_botorch', 'grown', 'GrowingFactor',
-           'CandidatePosterior', 'GridPosterior', 'fourier_samples', 'sample_paths', 'log_priors', 'lognormal', 'pack',
-           'unpack', 'prior_mode', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp',
-           'choose_warp', 'Surrogate']
+           'CEILING', 'OUTPUTSCALE_BOUNDS', 'Noise', 'Hyperparameters', 'rbf_kernel', 'stable_cholesky',
+           'prior_samples', 'noisy_covariance', 'posterior_mean', 'posterior_covariance', 'as_botorch', 'grown',
+           'GrowingFactor', 'CandidatePosterior', 'GridPosterior', 'fourier_samples', 'sample_paths', 'log_priors',
+           'lognormal', 'pack', 'unpack', 'prior_mode', 'evidence', 'log_bounds', 'log_posterior', 'fit_map',
+           'Standardizer', 'Warp', 'choose_warp', 'Surrogate']
 
 # %% ../nbs/01_posterior.ipynb #fca5ebe2
 import math
@@ -227,6 +227,7 @@ def sample_paths(posterior: CandidatePosterior, n: int, generator: torch.Generat
 LENGTHSCALE_FLOOR = 2.5e-2
 LEARNED_NOISE_FLOOR = 1e-4
 FIT_NOISE_FLOOR = 1e-10
+CEILING = 1e10  # of length scales and noise: far beyond any optimum, and it keeps exp from overflowing
 OUTPUTSCALE_BOUNDS = (1e-2, 1e4)
 
 def log_priors(d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -276,8 +277,8 @@ Noise = float | tuple[float, float] | None
 
 def log_bounds(d: int, noise: Noise, learn_outputscale: bool) -> tuple[np.ndarray, np.ndarray]:
     "Bounds (d + 2,) of $u$; `noise` is learned (None), bounded (a pair) or given (a number)."
-    low, high = (LEARNED_NOISE_FLOOR, np.inf) if noise is None else noise if isinstance(noise, tuple) else (noise, noise)
-    pairs = [(LENGTHSCALE_FLOOR, np.inf)] * d + [(max(low, FIT_NOISE_FLOOR), max(high, FIT_NOISE_FLOOR)), OUTPUTSCALE_BOUNDS if learn_outputscale else (1, 1)]
+    low, high = (LEARNED_NOISE_FLOOR, CEILING) if noise is None else noise if isinstance(noise, tuple) else (noise, noise)
+    pairs = [(LENGTHSCALE_FLOOR, CEILING)] * d + [(max(low, FIT_NOISE_FLOOR), max(high, FIT_NOISE_FLOOR)), OUTPUTSCALE_BOUNDS if learn_outputscale else (1, 1)]
     return tuple(np.log(pairs).T)
 
 # %% ../nbs/01_posterior.ipynb #2141846e
@@ -387,7 +388,7 @@ class Surrogate:
     def refit(self) -> None:
         "Choose warp, standardisation and hyperparameters anew."
         if not len(self.y): return
-        self.warp = choose_warp(self.y[: max(10, 2 * self.X.shape[1] + 2)], self.warp.lower, self.warp.upper)
+        if not self.noise or not self.noise[1]: self.warp = choose_warp(self.y[: max(10, 2 * self.X.shape[1] + 2)], self.warp.lower, self.warp.upper)
         self.standardizer = Standardizer.fit(self.warp.forward(self.y))
         starts, self.fitted = [self.hyper], len(self.y)
         if self.fitted >= 1.25 * self.fitted_cold: starts, self.fitted_cold = [self.hyper, None], self.fitted
