@@ -6,10 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .optimizer import Cobalt, Query, Result, maximize, minimize
     from .problem import Box, Interval, Pool, Problem
+    from .roi import Certificate
 
 __version__ = "0.1.0"
-_HOME = {"Box": "problem", "Interval": "problem", "Pool": "problem", "Problem": "problem"}
+_HOME = {
+    **dict.fromkeys(["Box", "Interval", "Pool", "Problem"], "problem"),
+    **dict.fromkeys(["Cobalt", "Query", "Result", "maximize", "minimize"], "optimizer"),
+    "Certificate": "roi",
+}
 __all__ = ["__version__", *_HOME]
 
 

@@ -11,28 +11,79 @@ import sys
 from pathlib import Path
 
 # %% auto #0
-__all__ = ['EXAMPLES', 'demo', 'bench', 'positive', 'parser', 'main']
+__all__ = ['EXAMPLES', 'demo', 'vessel', 'illustration', 'next_step', 'bench', 'positive', 'parser', 'main']
 
 # %% ../nbs/14_cli.ipynb #c6607c54
 def demo(args: argparse.Namespace) -> int:
-    "Draw the paper's one-dimensional problem and say where its constrained optimum is."
+    "Solve the one-dimensional illustration and the pressure vessel, and write the figures."
     import matplotlib
 
+    import torch
+
     matplotlib.use("Agg")
-    import numpy as np
-
-    from cobalt_nb.figures import plot_reward
-    from cobalt_nb.problem import Interval, margin, reward
-
-    x = np.linspace(-5, 5, 1001)
-    f = -10 - x**2 + 10 * np.cos(2 * np.pi * x)
-    r = reward(f, margin(Interval(lower=np.sqrt(2)), np.sqrt(np.abs(x + 0.7)))[:, None])
-    target = Path(args.out) / "problem.png"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    plot_reward(x, f, r).figure.savefig(target, dpi=150, bbox_inches="tight")
-    print(f"Rastrigin-1D-1C: {np.isfinite(r).mean():.0%} of the space is feasible; the constrained optimum is {r.max():.3f} at x = {x[r.argmax()]:.2f}")
-    print(f"wrote {target}")
+    torch.set_num_threads(1)  # the problems are small: more threads cost more than they give
+    folder = Path(args.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, solve in (("illustration", illustration), ("vessel", vessel)):
+        print(f"\n{name}")
+        result, figure = solve()
+        print(result)
+        figure.savefig(folder / f"{name}.png", dpi=150, bbox_inches="tight")
+        print(f"wrote {folder / name}.png")
     return 0
+
+
+def vessel():
+    "The pressure vessel of the paper, in 60 evaluations: the result and its trace."
+    from cobalt_nb.optimizer import maximize
+    from cobalt_nb.tasks import Vessel
+
+    task = Vessel()
+    result = maximize(task.functions, task.space, task.objective, task.constraints, budget=60, noise=0.0)
+    return result, result.plot().figure
+
+
+def illustration():
+    "A one-dimensional problem in 15 evaluations of Algorithm 1: the result, and the step that would come next."
+    import math
+
+    from cobalt_nb.optimizer import Cobalt
+    from cobalt_nb.problem import Box
+    from tqdm import trange
+
+    opt = Cobalt(Box({"x": (0.0, 1.0)}), "f", {"c": (0.0, None)}, mode="paper", beta=4.0, noise=0.0, n_init=3)
+    functions = {"f": lambda x: math.sin(9 * x - 1) + 1.2 * x, "c": lambda x: math.cos(4.5 * x - 1) + 0.25 * math.sin(16 * x)}
+    tell = lambda query: opt.tell(query, {name: function(query.x["x"]) for name, function in functions.items()})
+    for _ in trange(4, desc="f"):
+        tell(opt.ask())
+    figure = next_step(opt, functions)
+    for _ in trange(11, desc="f"):
+        tell(opt.ask())
+    return opt.result(), figure
+
+
+def next_step(opt, functions):
+    "Figure 2 for the step that an optimiser of a one-dimensional problem is about to take."
+    import math
+
+    import torch
+
+    from cobalt_nb.acquisition import best_candidates, choose
+    from cobalt_nb.confidence import Bounds, confidence_bounds
+    from cobalt_nb.figures import plot_step
+    from cobalt_nb.roi import regions
+
+    line = torch.linspace(0, 1, 400, dtype=torch.float64)
+    opt.advisor.refresh(opt.archive)
+    bounds = {}
+    for name, surrogate in opt.advisor.surrogates.items():
+        posterior = surrogate.posterior(line[:, None])
+        bounds[name] = Bounds(*map(surrogate.from_model, confidence_bounds(posterior.mean, posterior.variance, beta=4.0)))
+    limits = (0.0, math.inf)
+    sets = regions(bounds["f"], {"c": bounds["c"]}, {"c": limits})
+    choice = choose(best_candidates(bounds["f"], {"c": bounds["c"]}, sets, sets.roi, name="f"))
+    observed = {name: (surrogate.X[:, 0], surrogate.y) for name, surrogate in opt.advisor.surrogates.items()}
+    return plot_step(line, bounds, sets, choice, "f", "c", limits, observed, {name: torch.tensor([function(x) for x in line.tolist()]) for name, function in functions.items()})
 
 # %% ../nbs/14_cli.ipynb #c2c76e58
 def bench(args: argparse.Namespace) -> int:

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['NOISE_FLOOR', 'NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR', 'LEARNED_NOISE_FLOOR', 'FIT_NOISE_FLOOR',
-           'CEILING', 'OUTPUTSCALE_BOUNDS', 'Noise', 'Hyperparameters', 'rbf_kernel', 'stable_cholesky',
-           'prior_samples', 'noisy_covariance', 'posterior_mean', 'posterior_covariance', 'as_botorch', 'grown',
-           'GrowingFactor', 'CandidatePosterior', 'GridPosterior', 'fourier_samples', 'sample_paths', 'log_priors',
-           'lognormal', 'pack', 'unpack', 'prior_mode', 'evidence', 'log_bounds', 'log_posterior', 'fit_map',
-           'Standardizer', 'Warp', 'choose_warp', 'Surrogate']
+           'CEILING', 'OUTPUTSCALE_BOUNDS', 'Noise', 'DETERMINISTIC_BONUS', 'Hyperparameters', 'rbf_kernel',
+           'stable_cholesky', 'prior_samples', 'noisy_covariance', 'posterior_mean', 'posterior_covariance',
+           'as_botorch', 'grown', 'GrowingFactor', 'CandidatePosterior', 'GridPosterior', 'fourier_samples',
+           'sample_paths', 'log_priors', 'lognormal', 'pack', 'unpack', 'prior_mode', 'evidence', 'log_bounds',
+           'log_posterior', 'fit_map', 'Standardizer', 'Warp', 'choose_warp', 'Surrogate']
 
 # %% ../nbs/01_posterior.ipynb #fca5ebe2
 import math
@@ -314,7 +314,8 @@ class Standardizer:
     def fit(cls, y: Tensor) -> "Standardizer":
         "From observations `y` (n,); a spread that is mere round-off counts as none."
         if not len(y): return cls()
-        mean, spread = float(y.mean()), float(y.std()) if len(y) > 1 else 0.0
+        peak = float(y.abs().max()) or 1.0  # squares of huge values would overflow, those of tiny ones vanish
+        mean, spread = peak * float((y / peak).mean()), peak * float((y / peak).std()) if len(y) > 1 else 0.0
         return cls(mean, spread if spread > 1e-12 * abs(mean) else 1.0)
 
     def forward(self, y): return (y - self.mean) / self.scale
@@ -345,14 +346,16 @@ class Warp:
 
 # %% ../nbs/01_posterior.ipynb #2f209d6f
 def choose_warp(y: Tensor, lower: float | None = None, upper: float | None = None, heavy: float = 30.0) -> Warp:
-    "The warp of a function whose first observations are `y` (n,): at their median distance from the threshold if the largest is more than `heavy` times that."
+    "The warp of a function whose first observations are `y` (n,): bent if their largest distance from the threshold is more than `heavy` times the median."
     plain = Warp(lower, upper)
     if not len(y) or (lower is None and upper is None): return plain
     distance = (y - plain.nearest(y)).abs()
-    tau = float(distance.median())
-    return Warp(lower, upper, tau) if 0 < heavy * tau < float(distance.max()) else plain
+    if not 0 < heavy * float(distance.median()) < float(distance.max()): return plain
+    return Warp(lower, upper, tau=float(distance[distance > 0].quantile(0.1)))
 
 # %% ../nbs/01_posterior.ipynb #b558af15
+DETERMINISTIC_BONUS = 3.0
+
 class Surrogate:
     "A Gaussian process for one function of `d` inputs; its data `X` (n, d), `y` (n,), its interval and its noise (a variance) are in the user's units."
 
@@ -396,10 +399,14 @@ class Surrogate:
 
     def best_fit(self, starts: list[Hyperparameters | None]) -> Hyperparameters:
         "The densest hyperparameters from these starts; a function whose noise is not given is tried as deterministic and as noisy."
-        y, scale = self.to_model(self.y), self.standardizer.scale**2
-        levels = [None, 0.0] if self.noise is None else [tuple(v / scale for v in self.noise)]
+        y, scale = self.to_model(self.y), self.standardizer.scale
+        levels = [None, 0.0] if self.noise is None else [tuple(v / scale / scale for v in self.noise)]
         ends = [fit_map(self.X, y, noise, start, self.learn_outputscale, tolerance=1e-7) for noise in levels for start in starts]
-        best = max(ends, key=lambda hyper: log_posterior(hyper, self.X, y)[0] - lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
+        def density(hyper: Hyperparameters) -> float:
+            bonus = DETERMINISTIC_BONUS if hyper.noise <= FIT_NOISE_FLOOR else 0.0
+            return log_posterior(hyper, self.X, y)[0] - lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0] + bonus
+
+        best = max(ends, key=density)
         return replace(best, noise=NOISE_FLOOR) if best.noise <= FIT_NOISE_FLOOR else best
 
     def posterior(self, candidates: Tensor, capacity: int = 0) -> CandidatePosterior:
