@@ -24,17 +24,17 @@ from torch import Tensor
 import cobalt_nb
 from .acquisition import Choice, best_candidates, choose
 from .confidence import Bounds, beta_lemma, confidence_bounds, intersect
-from .posterior import CandidatePosterior, GrowingFactor, Hyperparameters, Standardizer, Surrogate, Warp, log_posterior
+from .posterior import CandidatePosterior, GridPosterior, GrowingFactor, Hyperparameters, Standardizer, Surrogate, Warp, log_posterior
 from .problem import Box, Categorical, Integer, Interval, Pool, Problem, Real, feasible, margin
 from .roi import ASSUMPTIONS, Certificate, Regions, certificate, optimum_interval, regions, roi_objective, search_region
 
 # %% auto #0
-__all__ = ['NOISY', 'FITTED', 'RADII', 'KAPPA', 'LEAP_BETA', 'LEAP_GAIN', 'BETA', 'MODES', 'Functions', 'algorithm_1',
-           'checked_values', 'Archive', 'Query', 'Result', 'violation', 'best_index', 'fit_to_json', 'fit_from_json',
-           'Suggestion', 'Advisor', 'cautious', 'said', 'View', 'view', 'PoolAdvisor', 'cloud', 'candidates',
-           'PointPosterior', 'polished', 'with_incumbent', 'Step', 'explore', 'score', 'log_feasibility',
-           'log_ndtr_interval', 'apart', 'exploit', 'practical', 'BoxAdvisor', 'with_ends', 'TornLine', 'Journal',
-           'space_to_json', 'space_from_json', 'checked_settings', 'make_advisor', 'AskTell', 'plain', 'header',
+__all__ = ['BETA', 'MODES', 'NOISY', 'FITTED', 'RADII', 'KAPPA', 'LEAP_BETA', 'LEAP_GAIN', 'Functions', 'algorithm_1',
+           'checked_values', 'Archive', 'Query', 'Result', 'violation', 'best_index', 'checked_settings', 'fit_to_json',
+           'fit_from_json', 'Surrogates', 'said', 'View', 'view', 'Suggestion', 'Advisor', 'cautious', 'PoolAdvisor',
+           'cloud', 'candidates', 'PointPosterior', 'polished', 'with_incumbent', 'Step', 'explore', 'score',
+           'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit', 'practical', 'BoxAdvisor', 'with_ends',
+           'TornLine', 'Journal', 'space_to_json', 'space_from_json', 'make_advisor', 'AskTell', 'plain', 'header',
            'problem_of', 'Cobalt', 'with_evaluations', 'make_result', 'evaluate', 'maximize', 'minimize', 'resumed',
            'check_functions', 'progress_bar', 'standing']
 
@@ -189,6 +189,36 @@ def best_index(archive: Archive, values: Mapping[str, np.ndarray] | None = None)
     score = np.where(lacking == 0, problem.sign * values[problem.objective], np.nan)
     return int(np.nanargmax(score)) if np.isfinite(score).any() else int(lacking.argmin())
 
+# %% ../nbs/05_cobalt.ipynb #1b96eb2c
+BETA = 1.0
+MODES = ("paper", "practical")
+
+
+def checked_settings(problem: Problem, mode: str | None, beta: float, delta: float, noise: float | Mapping[str, float] | None, n_init: int | None, seed: int,
+                     decoupled: bool = False, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
+    "The settings of an optimiser with the defaults filled in, as they stand in a journal."
+    mode = mode or ("paper" if isinstance(problem.space, Pool) else "practical")
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
+    if not beta > 0:
+        raise ValueError(f"beta must be positive; got {beta}")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be a probability strictly between 0 and 1; got {delta}")
+    noises = dict(noise) if isinstance(noise, Mapping) else {name: noise for name in problem.functions}
+    if unknown := [name for name in noises if name not in problem.functions]:
+        raise ValueError(f"noise: unknown function {unknown[0]!r}; this problem has {', '.join(problem.functions)}")
+    if odd := [name for name, sd in noises.items() if sd is not None and not (math.isfinite(sd) and sd >= 0)]:
+        raise ValueError(f"noise of {odd[0]!r} must be a standard deviation, 0 or more; got {noises[odd[0]]}")
+    n_init = problem.space.dim + 2 if n_init is None else n_init
+    if n_init < 1:
+        raise ValueError(f"n_init must be at least 1; got {n_init}")
+    if costs is not None and not decoupled:
+        raise ValueError("costs choose which function to evaluate, so they need decoupled=True")
+    from cobalt_nb.decoupled import checked_costs  # derived in the next chapter, which does not need this one
+
+    return {"mode": mode, "beta": beta, "delta": delta, "noise": {name: noises.get(name) for name in problem.functions}, "n_init": n_init, "seed": seed,
+            "decoupled": decoupled, "costs": checked_costs(problem.functions, costs)}
+
 # %% ../nbs/05_cobalt.ipynb #a0c206eb
 def fit_to_json(surrogate: Surrogate) -> dict[str, Any]:
     "The hyperparameters of a surrogate and its scale, as plain numbers."
@@ -204,20 +234,10 @@ def fit_from_json(surrogate: Surrogate, data: Mapping[str, Any]) -> None:
     surrogate.standardizer, (surrogate.fitted, surrogate.fitted_cold) = Standardizer(**data["standardizer"]), data["fitted"]
 
 # %% ../nbs/05_cobalt.ipynb #929b0fdc
-class Suggestion(NamedTuple):
-    "What an advisor proposes: a point, and what a `Query` says about it."
-    x: dict[str, Any]
-    aspect: str
-    value: float
-    reason: str
-    roi_share: float
-    gap: float
-
-
 NOISY = 1e-6  # a noise variance above this (outputs have variance 1) makes a function noisy
 
 
-class Advisor:
+class Surrogates:
     "One surrogate for each function of a problem, kept up to date with an archive."
 
     growth = 0.1  # by which the data grow between two fits
@@ -261,14 +281,64 @@ class Advisor:
         return {name: fit_to_json(surrogate) for name, surrogate in self.surrogates.items() if surrogate.fitted}
 
     def estimates(self, archive: Archive) -> dict[str, np.ndarray]:
-        "The best guess of each function (n,) at the evaluations of an archive: the posterior mean if it is noisy, else what was told."
+        "A guess of each function (n,) at the evaluations of an archive: what was told; the posterior mean if it is noisy; decoupled, a cautious bound where it was not asked."
         guesses = {}
         for name, surrogate in self.surrogates.items():
-            guesses[name] = archive.column(name).numpy()
-            if surrogate.fitted and surrogate.hyper.noise > NOISY:
-                sign = self.problem.sign if name == self.problem.objective else 1.0
-                guesses[name] = sign * surrogate.from_model(surrogate.posterior(archive.cube).mean).numpy()
+            told = archive.column(name)
+            if surrogate.fitted and (surrogate.hyper.noise > NOISY or self.settings["decoupled"]):
+                posterior = surrogate.posterior(archive.cube)
+                guess = posterior.mean if surrogate.hyper.noise > NOISY else surrogate.to_model(self.sign(name) * told)
+                guess = torch.where(told.isnan(), self.pessimist(name, posterior), guess) if self.settings["decoupled"] else guess
+                told = self.sign(name) * surrogate.from_model(guess)
+            guesses[name] = told.numpy()
         return guesses
+
+    def sign(self, name: str) -> float:
+        "By which a function is multiplied before it is modelled: -1 for an objective that is minimised."
+        return self.problem.sign if name == self.problem.objective else 1.0
+
+    def pessimist(self, name: str, posterior: CandidatePosterior) -> Tensor:
+        "The lower bound of the objective, or of a constraint the bound with the smaller margin, at the candidates of a posterior (m,)."
+        bounds, (low, high) = confidence_bounds(posterior.mean, posterior.variance, self.beta), self.limits.get(name, (-math.inf, math.inf))
+        return torch.where(bounds.lower - low < high - bounds.upper, bounds.lower, bounds.upper) if name in self.limits else bounds.lower
+
+# %% ../nbs/05_cobalt.ipynb #52798ffc
+def said(*parts: str) -> str:
+    "The parts of a reason that are not empty, joined."
+    return "; ".join(part for part in parts if part)
+
+
+class View(NamedTuple):
+    "What an advisor looks at: bounds, sets, the mask of the candidates to search (m,), and a note if that is not simply the region of interest."
+    bounds: dict[str, Bounds]
+    sets: Regions
+    search: Tensor
+    note: str
+
+
+def view(look: Callable[[float], tuple[dict[str, Bounds], Regions]], beta: float, allowed: Tensor) -> View:
+    "The bounds and sets at β, or at the first wider one whose region of interest holds an `allowed` candidate (m,)."
+    for factor in (1, 4, 16, 64):
+        bounds, sets = look(factor * beta)
+        if (sets.roi & allowed).any():
+            note = "" if factor == 1 else f"the region of interest held nothing new at β = {beta:g}, so it was widened to β = {factor * beta:g}"
+            return View(bounds, sets, sets.roi & allowed, note)
+    search, note = search_region(sets.roi, sets.constraints)
+    return View(bounds, sets, search & allowed if (search & allowed).any() else allowed, note or "everything of interest has been evaluated; searching the rest")
+
+# %% ../nbs/05_cobalt.ipynb #e3a62785
+class Suggestion(NamedTuple):
+    "What an advisor proposes: a point, and what a `Query` says about it."
+    x: dict[str, Any]
+    aspect: str
+    value: float
+    reason: str
+    roi_share: float
+    gap: float
+
+
+class Advisor(Surrogates):
+    "Surrogates, and what Algorithm 1 makes of their bounds."
 
     def sets(self, bounds: Mapping[str, Bounds]) -> Regions:
         "Line 4 of Algorithm 1: the regions of interest and the undecided sets, from the bounds of all functions."
@@ -277,7 +347,9 @@ class Advisor:
     def choice(self, view: View, boundaries: bool = True) -> Choice:
         "Lines 5 to 12 of Algorithm 1 over what is to be searched; without `boundaries`, for the objective's aspect alone."
         constraints = {name: view.bounds[name] for name in self.problem.constraints if boundaries}
-        return choose(best_candidates(view.bounds[self.problem.objective], constraints, view.sets, view.search, name=self.problem.objective))
+        decoupled, costs = self.settings["decoupled"], self.settings["costs"]
+        found = best_candidates(view.bounds[self.problem.objective], constraints, view.sets, view.search, name=self.problem.objective, truncated=decoupled)
+        return choose({name: candidate._replace(value=candidate.value / costs[name]) for name, candidate in found.items()})
 
     def standing(self, bounds: Mapping[str, Bounds], sets: Regions) -> tuple[float, float]:
         "The share of the candidates in the region of interest, and the width of the interval of the optimum in the user's units."
@@ -306,30 +378,6 @@ def cautious(surrogate: Surrogate, nats: float = 2.0) -> Hyperparameters:
         if density >= least:
             chosen = replace(shorter, mean=mean)
     return chosen
-
-# %% ../nbs/05_cobalt.ipynb #52798ffc
-def said(*parts: str) -> str:
-    "The parts of a reason that are not empty, joined."
-    return "; ".join(part for part in parts if part)
-
-
-class View(NamedTuple):
-    "What an advisor looks at: bounds, sets, the mask of the candidates to search (m,), and a note if that is not simply the region of interest."
-    bounds: dict[str, Bounds]
-    sets: Regions
-    search: Tensor
-    note: str
-
-
-def view(look: Callable[[float], tuple[dict[str, Bounds], Regions]], beta: float, allowed: Tensor) -> View:
-    "The bounds and sets at β, or at the first wider one whose region of interest holds an `allowed` candidate (m,)."
-    for factor in (1, 4, 16, 64):
-        bounds, sets = look(factor * beta)
-        if (sets.roi & allowed).any():
-            note = "" if factor == 1 else f"the region of interest held nothing new at β = {beta:g}, so it was widened to β = {factor * beta:g}"
-            return View(bounds, sets, sets.roi & allowed, note)
-    search, note = search_region(sets.roi, sets.constraints)
-    return View(bounds, sets, search & allowed if (search & allowed).any() else allowed, note or "everything of interest has been evaluated; searching the rest")
 
 # %% ../nbs/05_cobalt.ipynb #5b0c6bfb
 class PoolAdvisor(Advisor):
@@ -377,7 +425,8 @@ class PoolAdvisor(Advisor):
     def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
         "The next query; pending points count as observed at their posterior mean."
         X = torch.cat([archive.cube[:0], *(self.problem.space.encode(query.x) for query in pending)])
-        allowed = self.free(archive, pending) if not self.repeats else torch.ones(len(self.problem.space), dtype=torch.bool)
+        again = self.repeats or self.settings["decoupled"]  # then a point may be asked for twice
+        allowed = torch.ones(len(self.problem.space), dtype=torch.bool) if again else self.free(archive, pending)
         with ExitStack() as stack:
             for posterior in self.posteriors.values():
                 stack.enter_context(posterior.fantasy(X))
@@ -466,11 +515,11 @@ def with_incumbent(sets: Regions, objective: Bounds, lower: float) -> Regions:
 class Step:
     "What is known in a Box when a suggestion is due."
 
-    def __init__(self, advisor: BoxAdvisor, archive: Archive, pending: Sequence[Query], number: int):
+    def __init__(self, advisor: Advisor, archive: Archive, pending: Sequence[Query], number: int):
         self.advisor, self.archive = advisor, archive
         self.space, self.objective = advisor.problem.space, advisor.problem.objective
         waiting = torch.cat([archive.cube[:0], *(self.space.encode(query.x) for query in pending)])
-        self.known = waiting if advisor.repeats else torch.cat([archive.cube, waiting])
+        self.known = waiting if advisor.repeats or advisor.settings["decoupled"] else torch.cat([archive.cube, waiting])
         self.found, best = bool(archive.feasible().any()), best_index(archive, advisor.estimates(archive))
         self.incumbent = archive.cube[best]
         drawn = candidates(self.space, self.incumbent, 1_000_003 * advisor.seed + number)
@@ -608,7 +657,7 @@ class BoxAdvisor(Advisor):
     def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
         "The next query; pending points count as observed at their posterior mean, and only one of them exploits."
         step = Step(self, archive, pending, number)
-        if self.settings["mode"] == "paper" or any(query.aspect == "exploit" for query in pending):
+        if self.settings["mode"] == "paper" or self.settings["decoupled"] or any(query.aspect == "exploit" for query in pending):
             return explore(step, self.beta)
         return practical(step, self.beta, number - self.settings["n_init"])
 
@@ -688,30 +737,6 @@ def space_from_json(data: Mapping[str, Any]) -> Box | Pool:
     return Box({name: (spec["low"], spec["high"], spec["kind"]) if isinstance(spec, dict) else spec for name, spec in data["box"].items()})
 
 # %% ../nbs/05_cobalt.ipynb #474199bb
-BETA = 1.0
-MODES = ("paper", "practical")
-
-
-def checked_settings(problem: Problem, mode: str | None, beta: float, delta: float, noise: float | Mapping[str, float] | None, n_init: int | None, seed: int) -> dict[str, Any]:
-    "The settings of an optimiser with the defaults filled in, as they stand in a journal."
-    mode = mode or ("paper" if isinstance(problem.space, Pool) else "practical")
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
-    if not beta > 0:
-        raise ValueError(f"beta must be positive; got {beta}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be a probability strictly between 0 and 1; got {delta}")
-    noises = dict(noise) if isinstance(noise, Mapping) else {name: noise for name in problem.functions}
-    if unknown := [name for name in noises if name not in problem.functions]:
-        raise ValueError(f"noise: unknown function {unknown[0]!r}; this problem has {', '.join(problem.functions)}")
-    if odd := [name for name, sd in noises.items() if sd is not None and not (math.isfinite(sd) and sd >= 0)]:
-        raise ValueError(f"noise of {odd[0]!r} must be a standard deviation, 0 or more; got {noises[odd[0]]}")
-    n_init = problem.space.dim + 2 if n_init is None else n_init
-    if n_init < 1:
-        raise ValueError(f"n_init must be at least 1; got {n_init}")
-    return {"mode": mode, "beta": beta, "delta": delta, "noise": {name: noises.get(name) for name in problem.functions}, "n_init": n_init, "seed": seed}
-
-
 def make_advisor(problem: Problem, settings: Mapping[str, Any]) -> PoolAdvisor | BoxAdvisor:
     "The advisor for this kind of space."
     return (PoolAdvisor if isinstance(problem.space, Pool) else BoxAdvisor)(problem, settings)
@@ -740,7 +765,8 @@ class AskTell:
         else:
             fits = self.advisor.refresh(self.archive)
             x, aspect, value, reason, share, gap = self.advisor.suggest(self.archive, self.pending, number)
-            query = Query(x, self.problem.functions, f"{reason}; the region of interest is {share:.2%} of the candidates", aspect, value, share, gap)
+            functions = (aspect,) if self.settings["decoupled"] else self.problem.functions
+            query = Query(x, functions, f"{reason}; the region of interest is {share:.2%} of the candidates", aspect, value, share, gap)
         self._log({"ask": {"x": query.x, "aspect": query.aspect, "reason": query.reason, "fits": fits}})
         self.pending.append(query)
         return query
@@ -782,9 +808,10 @@ class Cobalt(AskTell):
     "An optimiser for an expensive objective under expensive constraints."
 
     def __init__(self, space: Box | Pool, objective: str, constraints: Mapping[str, Any] | None = None, *, maximize: bool = True, mode: str | None = None, beta: float = BETA,
-                 delta: float = 0.1, noise: float | Mapping[str, float] | None = None, n_init: int | None = None, seed: int = 0, journal: str | Path | None = None):
+                 delta: float = 0.1, decoupled: bool = False, costs: Mapping[str, float] | None = None, noise: float | Mapping[str, float] | None = None,
+                 n_init: int | None = None, seed: int = 0, journal: str | Path | None = None):
         problem = Problem(space, objective, constraints or {}, maximize)
-        super().__init__(problem, checked_settings(problem, mode, beta, delta, noise, n_init, seed), Journal(journal) if journal else None)
+        super().__init__(problem, checked_settings(problem, mode, beta, delta, noise, n_init, seed, decoupled, costs), Journal(journal) if journal else None)
         if self.journal and self.journal.path.exists() and self.journal.path.stat().st_size:
             raise FileExistsError(f"{journal} exists; continue it with Cobalt.load({str(journal)!r}), or name another file")
         self._log(header(self.problem, self.settings))
@@ -861,21 +888,21 @@ def make_result(archive: Archive, found: Certificate, guesses: Mapping[str, np.n
     return Result(archive.points[best], float(guesses[problem.objective][best]), constraints, bool(ok), found.status, message, found.lower, found.upper, archive.frame(), problem)
 
 # %% ../nbs/05_cobalt.ipynb #16151a9b
+Functions = Mapping[str, Callable[[dict[str, Any]], float]] | Callable[[dict[str, Any]], Mapping[str, float]]
+
+
 def evaluate(functions: Functions, query: Query) -> dict[str, float]:
     "What the user's functions say at a query."
     if callable(functions):
         return functions(query.x)
     return {name: functions[name](query.x) for name in query.functions}
 
-
-Functions = Mapping[str, Callable[[dict[str, Any]], float]] | Callable[[dict[str, Any]], Mapping[str, float]]
-
 # %% ../nbs/05_cobalt.ipynb #97c7545b
 def maximize(functions: Functions, space: Box | Pool, objective: str, constraints: Mapping[str, Any] | None = None, budget: int = 100, *,
              tol: float | None = None, progress: bool = True, journal: str | Path | None = None, **settings: Any) -> Result:
     "Evaluate `functions` at most `budget` times (what a journal holds included) to maximise the objective within the constraints."
     opt = resumed(space, objective, constraints, journal, settings)
-    check_functions(functions, opt.problem)
+    check_functions(functions, opt.problem, opt.settings["decoupled"])
     budget = min(budget, len(space)) if isinstance(space, Pool) and not any(opt.settings["noise"].values()) else budget
     with progress_bar(total=budget, initial=len(opt.archive), disable=not progress, desc=objective) as bar:
         while len(opt.archive) < budget and (tol is None or opt.certificate(tolerance=tol).status == "undecided"):
@@ -902,9 +929,11 @@ def resumed(space: Box | Pool, objective: str, constraints: Mapping[str, Any] | 
     return old
 
 
-def check_functions(functions: Functions, problem: Problem) -> None:
+def check_functions(functions: Functions, problem: Problem, decoupled: bool) -> None:
     "One callable for all, or exactly one for each function of the problem."
     if callable(functions):
+        if decoupled:
+            raise ValueError("decoupled evaluation needs one callable for each function: a dict instead of one callable for all")
         return
     if missing := [name for name in problem.functions if name not in functions]:
         raise ValueError(f"no function is given for {missing[0]!r}")
