@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 import cobalt_nb
-from .acquisition import Choice, best_candidates, choose
+from .acquisition import Choice, alpha_constraint, best_candidate, best_candidates, choose
 from .confidence import Bounds, beta_lemma, confidence_bounds, intersect
 from .posterior import CandidatePosterior, GridPosterior, GrowingFactor, Hyperparameters, Standardizer, Surrogate, Warp, log_posterior
 from .problem import Box, Categorical, Integer, Interval, Pool, Problem, Real, feasible, margin
@@ -36,7 +36,7 @@ __all__ = ['BETA', 'MODES', 'NOISY', 'FITTED', 'RADII', 'KAPPA', 'LEAP_BETA', 'L
            'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit', 'practical', 'BoxAdvisor', 'with_ends',
            'TornLine', 'Journal', 'space_to_json', 'space_from_json', 'make_advisor', 'AskTell', 'plain', 'header',
            'problem_of', 'Cobalt', 'with_evaluations', 'make_result', 'evaluate', 'maximize', 'minimize', 'resumed',
-           'check_functions', 'progress_bar', 'standing']
+           'exhausted', 'check_functions', 'progress_bar', 'standing']
 
 # %% ../nbs/05_cobalt.ipynb #19c0275a
 def algorithm_1(evaluate: Callable[[int], Mapping[str, float]], posteriors: Mapping[str, GridPosterior | CandidatePosterior], objective: str,
@@ -259,7 +259,7 @@ class Surrogates:
     @property
     def repeats(self) -> bool:
         "Whether it can be worth while to evaluate a point again: some function is noisy."
-        return any(surrogate.hyper.noise > NOISY for surrogate in self.surrogates.values())
+        return any(self.settings["noise"][name] or surrogate.hyper.noise > NOISY for name, surrogate in self.surrogates.items())
 
     def refresh(self, archive: Archive, fits: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "Take in what is new; refit where it is due, or take the `fits` of a journal; returns the new fits."
@@ -281,14 +281,15 @@ class Surrogates:
         return {name: fit_to_json(surrogate) for name, surrogate in self.surrogates.items() if surrogate.fitted}
 
     def estimates(self, archive: Archive) -> dict[str, np.ndarray]:
-        "A guess of each function (n,) at the evaluations of an archive: what was told; the posterior mean if it is noisy; decoupled, a cautious bound where it was not asked."
+        "A guess of each function (n,) at the evaluations of an archive: what was told, or the posterior mean if it is noisy; NaN where it was not observed, but decoupled a cautious bound."
         guesses = {}
         for name, surrogate in self.surrogates.items():
             told = archive.column(name)
             if surrogate.fitted and (surrogate.hyper.noise > NOISY or self.settings["decoupled"]):
                 posterior = surrogate.posterior(archive.cube)
                 guess = posterior.mean if surrogate.hyper.noise > NOISY else surrogate.to_model(self.sign(name) * told)
-                guess = torch.where(told.isnan(), self.pessimist(name, posterior), guess) if self.settings["decoupled"] else guess
+                unseen = self.pessimist(name, posterior) if self.settings["decoupled"] else torch.full_like(guess, math.nan)
+                guess = torch.where(told.isnan(), unseen, guess)
                 told = self.sign(name) * surrogate.from_model(guess)
             guesses[name] = told.numpy()
         return guesses
@@ -348,7 +349,10 @@ class Advisor(Surrogates):
         "Lines 5 to 12 of Algorithm 1 over what is to be searched; without `boundaries`, for the objective's aspect alone."
         constraints = {name: view.bounds[name] for name in self.problem.constraints if boundaries}
         decoupled, costs = self.settings["decoupled"], self.settings["costs"]
-        found = best_candidates(view.bounds[self.problem.objective], constraints, view.sets, view.search, name=self.problem.objective, truncated=decoupled)
+        if decoupled and constraints and not view.sets.constraints.any():  # nothing seems feasible, and the objective cannot change that
+            found = {name: best_candidate(alpha_constraint(bounds), view.search) for name, bounds in constraints.items()}
+        else:
+            found = best_candidates(view.bounds[self.problem.objective], constraints, view.sets, view.search, name=self.problem.objective, truncated=decoupled)
         return choose({name: candidate._replace(value=candidate.value / costs[name]) for name, candidate in found.items()})
 
     def standing(self, bounds: Mapping[str, Bounds], sets: Regions) -> tuple[float, float]:
@@ -365,7 +369,7 @@ class Advisor(Surrogates):
         return internal if self.problem.maximize else replace(internal, lower=-internal.upper, upper=-internal.lower)
 
 # %% ../nbs/05_cobalt.ipynb #75325278
-FITTED = "each function is a draw from a Gaussian process whose length scales are no shorter than the shortest that its data still allow"
+FITTED = "each function is a draw from a Gaussian process whose length scales are no shorter than the shortest that its data still allow, down to a fifth of the fitted ones"
 
 
 def cautious(surrogate: Surrogate, nats: float = 2.0) -> Hyperparameters:
@@ -393,6 +397,12 @@ class PoolAdvisor(Advisor):
         order = torch.randperm(len(self.problem.space), generator=torch.Generator().manual_seed(self.seed))
         free = self.free(archive, pending)[order]
         return self.problem.space.row(int(order[free.double().argmax()]))
+
+    def worked(self, archive: Archive) -> Tensor:
+        "The candidates (m,) at which no evaluation failed; all of them, if none is left."
+        worked = torch.ones(len(self.problem.space), dtype=torch.bool)
+        worked[[self.problem.space.index(x) for x, failed in zip(archive.points, archive.failed()) if failed]] = False
+        return worked if worked.any() else ~worked
 
     def free(self, archive: Archive, pending: Sequence[Query]) -> Tensor:
         "The candidates (m,) that were neither told nor are pending; all of them, if none is left."
@@ -426,7 +436,7 @@ class PoolAdvisor(Advisor):
         "The next query; pending points count as observed at their posterior mean."
         X = torch.cat([archive.cube[:0], *(self.problem.space.encode(query.x) for query in pending)])
         again = self.repeats or self.settings["decoupled"]  # then a point may be asked for twice
-        allowed = torch.ones(len(self.problem.space), dtype=torch.bool) if again else self.free(archive, pending)
+        allowed = self.worked(archive) if again else self.free(archive, pending)
         with ExitStack() as stack:
             for posterior in self.posteriors.values():
                 stack.enter_context(posterior.fantasy(X))
@@ -547,7 +557,7 @@ class Step:
         "Lines 3 and 4 of Algorithm 1; if nothing is noisy, the best feasible evaluation is a lower bound of the optimum too."
         bounds = self.bounds(beta)
         sets = self.advisor.sets(bounds)
-        if self.found and not self.advisor.repeats:
+        if self.found and not self.advisor.repeats and not self.advisor.settings["decoupled"]:
             sets = with_incumbent(sets, bounds[self.objective], self.models[self.objective](self.incumbent.numpy())[0])
         return bounds, sets
 
@@ -650,9 +660,10 @@ class BoxAdvisor(Advisor):
         self.moves = np.concatenate([np.full(parameter.width, isinstance(parameter, Real)) for parameter in problem.space.parameters.values()])
 
     def initial(self, archive: Archive, pending: Sequence[Query]) -> dict[str, Any]:
-        "The next point of a scrambled Sobol sequence."
-        number = len(archive) + len(pending)
-        return self.problem.space.decode(self.problem.space.sobol(number + 1, self.seed)[number:])[0]
+        "The first point of a scrambled Sobol sequence that was neither told nor is pending."
+        taken = archive.points + [query.x for query in pending]
+        drawn = self.problem.space.decode(self.problem.space.sobol(len(taken) + 1, self.seed))
+        return next((x for x in drawn if x not in taken), drawn[-1])
 
     def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
         "The next query; pending points count as observed at their posterior mean, and only one of them exploits."
@@ -866,12 +877,17 @@ class Cobalt(AskTell):
 
 # %% ../nbs/05_cobalt.ipynb #8c67495b
 def with_evaluations(found: Certificate, archive: Archive, noisy: bool) -> Certificate:
-    "The certificate, made tighter by the best feasible evaluation if nothing is noisy."
+    "The certificate, made tighter by the best feasible evaluation if nothing is noisy; void if that evaluation contradicts it."
     if noisy or not archive.feasible().any():
         return found
-    best = archive.values[best_index(archive)][archive.problem.objective]
-    lower, upper = (max(found.lower, best), max(found.upper, best)) if archive.problem.maximize else (min(found.lower, best), min(found.upper, best))
-    status = "certified" if upper - lower <= found.tolerance else "undecided"
+    sign, best = archive.problem.sign, archive.values[best_index(archive)][archive.problem.objective]
+    near, far = (found.lower, found.upper) if sign > 0 else (found.upper, found.lower)  # the optimum lies between them
+    if found.status == "infeasible" or sign * (best - far) > 1e-6 * (1 + abs(best)):
+        near, far, status = best, sign * math.inf, "undecided"
+    else:
+        near, far = sign * max(sign * near, sign * best), sign * max(sign * far, sign * best)
+        status = "certified" if abs(far - near) <= found.tolerance else "undecided"
+    lower, upper = (near, far) if sign > 0 else (far, near)
     return replace(found, lower=lower, upper=upper, status=status)
 
 
@@ -883,7 +899,11 @@ def make_result(archive: Archive, found: Certificate, guesses: Mapping[str, np.n
     guesses = guesses or {name: archive.column(name).numpy() for name in problem.functions}
     best = best_index(archive, guesses)
     ok = violation(problem, guesses)[best] == 0
-    message = found.message.partition(": ")[2] if ok or found.status == "infeasible" else "no evaluation was feasible yet; this is the least violating one"
+    message = found.message.partition(": ")[2]
+    if ok and math.isinf(found.gap):
+        message = "the best evaluation is feasible, but no bound of the optimum can be given yet"
+    elif not ok and found.status != "infeasible":
+        message = "no evaluation was feasible yet; this is the least violating one"
     constraints = {name: float(guesses[name][best]) for name in problem.constraints}
     return Result(archive.points[best], float(guesses[problem.objective][best]), constraints, bool(ok), found.status, message, found.lower, found.upper, archive.frame(), problem)
 
@@ -903,9 +923,8 @@ def maximize(functions: Functions, space: Box | Pool, objective: str, constraint
     "Evaluate `functions` at most `budget` times (what a journal holds included) to maximise the objective within the constraints."
     opt = resumed(space, objective, constraints, journal, settings)
     check_functions(functions, opt.problem, opt.settings["decoupled"])
-    budget = min(budget, len(space)) if isinstance(space, Pool) and not any(opt.settings["noise"].values()) else budget
     with progress_bar(total=budget, initial=len(opt.archive), disable=not progress, desc=objective) as bar:
-        while len(opt.archive) < budget and (tol is None or opt.certificate(tolerance=tol).status == "undecided"):
+        while len(opt.archive) < budget and not exhausted(opt) and (tol is None or opt.certificate(tolerance=tol).status == "undecided"):
             query = opt.ask()
             opt.tell(query, evaluate(functions, query))
             bar.update()
@@ -927,6 +946,13 @@ def resumed(space: Box | Pool, objective: str, constraints: Mapping[str, Any] | 
     if different := [key for key in now if key != "cobalt_nb" and before[key] != now[key]]:
         raise ValueError(f"{journal} differs in its {different[0]} from what is asked for now; use another journal, or the same problem and settings")
     return old
+
+
+def exhausted(opt: Cobalt) -> bool:
+    "Whether every candidate of a pool has been evaluated, and nothing is to be gained by evaluating one again."
+    if not isinstance(opt.problem.space, Pool) or opt.settings["decoupled"] or opt.advisor.repeats:
+        return False
+    return len({tuple(x.values()) for x in opt.archive.points}) == len(opt.problem.space)
 
 
 def check_functions(functions: Functions, problem: Problem, decoupled: bool) -> None:

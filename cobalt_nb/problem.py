@@ -237,11 +237,16 @@ def _check_names(names: Sequence[str], owner: str) -> None:
 
 def _as_frame(points: Points, names: Sequence[str]) -> pd.DataFrame:
     frame = points if isinstance(points, pd.DataFrame) else pd.DataFrame([points] if isinstance(points, Mapping) else list(points), dtype=object)
-    if missing := [name for name in names if name not in frame]:
-        raise ValueError(f"parameter {missing[0]!r} is missing; a point has {', '.join(names)}")
-    if unknown := [name for name in frame if name not in names]:
-        raise ValueError(f"unknown parameter {unknown[0]!r}; the space has {', '.join(names)}")
+    _check_point(frame, names)
     return frame
+
+
+def _check_point(point: Mapping[str, Any] | pd.DataFrame, names: Sequence[str]) -> None:
+    "Whether a point, or a table of points, has exactly these names."
+    if missing := [name for name in names if name not in point]:
+        raise ValueError(f"parameter {missing[0]!r} is missing; a point has {', '.join(names)}")
+    if unknown := [name for name in point if name not in names]:
+        raise ValueError(f"unknown parameter {unknown[0]!r}; the space has {', '.join(names)}")
 
 
 def _checked(name: str, parameter: Real | Integer | Categorical, column: pd.Series) -> np.ndarray | list[Any]:
@@ -291,7 +296,8 @@ class Pool:
 
     def index(self, point: Mapping[str, Any]) -> int:
         "The position of a candidate."
-        key = tuple(_as_frame(point, self.names).loc[0, name] for name in self.names)
+        _check_point(point, self.names)
+        key = tuple(point[name] for name in self.names)
         if key not in self._rows:
             raise ValueError(f"{dict(point)!r} is not in the pool of {len(self)} candidates")
         return self._rows[key]

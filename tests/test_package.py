@@ -1,10 +1,13 @@
 """The package as a user gets it: built, installed into an empty environment, imported and run from there."""
+import ast
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import venv
 import zipfile
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -93,18 +96,27 @@ def test_demo_runs_from_the_wheel(empty: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "cobalt-demo").glob("*.png"))
 
 
-def test_requirements_are_what_the_modules_import() -> None:
-    """Nothing that is not listed, nothing listed that is not imported."""
-    from configparser import ConfigParser
-    import ast
-    import re
-
+def requirements() -> tuple[set[str], set[str]]:
+    """The distributions that settings.ini names for everybody, and those of the optional integrations."""
     parser = ConfigParser(delimiters=["="])
     parser.read(ROOT / "settings.ini")
-    listed = {re.split(r"[<>=!~]", req)[0] for req in parser["DEFAULT"]["requirements"].split()}
-    imported = set()
-    for path in (ROOT / "cobalt_nb").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
-            imported |= {name.split(".")[0] for name in names}
-    assert imported - set(sys.stdlib_module_names) - {"cobalt_nb"} == listed
+    named = {key: {re.split(r"[<>=!~]", req)[0] for req in value.split()} for key, value in parser["DEFAULT"].items() if key.endswith("requirements")}
+    needed = named.pop("requirements")
+    named.pop("dev_requirements")
+    return needed, set().union(*named.values())
+
+
+def imports(source: str) -> set[str]:
+    """The top-level packages that a module imports, anywhere in it."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {"cobalt_nb"}
+
+
+def test_requirements_are_what_the_modules_import() -> None:
+    """Nothing that is not listed, nothing listed that is not imported."""
+    needed, optional = requirements()
+    imported = set().union(*(imports(path.read_text(encoding="utf-8")) for path in (ROOT / "cobalt_nb").glob("*.py")))
+    assert needed <= imported <= needed | optional
+    assert imports("import numpy.linalg\nfrom fastcore.test import test_eq\nfrom .problem import Box\nimport os") == {"numpy", "fastcore"}
