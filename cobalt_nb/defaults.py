@@ -25,7 +25,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from . import optimizer, posterior
-from .bench import one_thread
+from .experiments import one_thread
 from .optimizer import Cobalt, Suggestion, apart
 from .problem import Box, reward, simple_regret
 from .tasks import Ackley, Car, NamedProblem, Rastrigin, Spring, Task, Vessel
