@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from threadpoolctl import threadpool_limits
 from scipy.stats import wilcoxon
 from tqdm import tqdm
 
@@ -158,11 +159,12 @@ def evaluate(place: Arena, opt: AskTell, x: Mapping[str, Any], rng: np.random.Ge
 # %% ../nbs/10_experiments.ipynb #eeaf0f05
 @contextmanager
 def one_thread() -> Iterator[None]:
-    "Torch on one thread inside the block, as before after it."
+    "Torch and the linear algebra below NumPy and SciPy on one thread inside the block, as before after it."
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with threadpool_limits(limits=1):
+            yield
     finally:
         torch.set_num_threads(before)
 
