@@ -5,7 +5,6 @@
 # %% ../nbs/09_baselines.ipynb #f03d2681
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from contextlib import ExitStack, contextmanager
@@ -26,8 +25,8 @@ from .problem import Box, Pool, Problem
 
 # %% auto #0
 __all__ = ['Score', 'RULES', 'Points', 'METHODS', 'Known', 'log_pof', 'log_h', 'log_ei', 'log_worth', 'cei', 'log_joint',
-           'log1mexp', 'log_information', 'restricted', 'path_peaks', 'cmes', 'cmes_five_sigma', 'know', 'limits_of',
-           'generator_of', 'fantasies', 'encoded', 'ScorePool', 'suggestion', 'score_at', 'ascend', 'ScoreBox', 'Bilog',
+           'log1mexp', 'log_information', 'path_peaks', 'cmes', 'cmes_five_sigma', 'know', 'limits_of', 'generator_of',
+           'fantasies', 'encoded', 'ScorePool', 'suggestion', 'score_at', 'ascend', 'ScoreBox', 'Bilog',
            'BilogSurrogate', 'copula', 'interpolated', 'CopulaSurrogate', 'thompson', 'TrustRegion', 'improves',
            'region_points', 'Scbo', 'ScboBox', 'ScboPool', 'RandomSearch', 'RandomPool', 'RandomBox',
            'baseline_advisor', 'Baseline']
@@ -107,19 +106,11 @@ def log_information(log_p: Tensor) -> Tensor:
     return terms.logsumexp(0) - math.log(len(terms))
 
 # %% ../nbs/09_baselines.ipynb #8fbbb7f7
-def restricted(posterior: CandidatePosterior, index: Tensor) -> CandidatePosterior:
-    "The same posterior at some of its candidates, those with the positions `index`."
-    part = copy.copy(posterior)
-    part.candidates, part._V = posterior.candidates[index], posterior.V[:, index]
-    part.mean, part.variance = posterior.mean[index], posterior.variance[index]
-    return part
-
-
 def path_peaks(known: Known, n: int = 10, shortlist: int = 2000) -> Tensor:
     "$f^*_s$ of `n` sample paths: the largest feasible value among the `shortlist` most hopeful candidates, −∞ if there is none; (n,)."
     hope = log_joint(known.mean, known.sd, known.limits, torch.tensor([known.best], dtype=torch.float64))[0]
     index = hope.topk(min(shortlist, len(hope))).indices
-    f, *constraints = (sample_paths(restricted(posterior, index), n, known.generator, exact=200) for posterior in known.posteriors)
+    f, *constraints = (sample_paths(posterior.restricted(index), n, known.generator, exact=200) for posterior in known.posteriors)
     feasible = torch.ones_like(f, dtype=torch.bool)
     for path, (low, high) in zip(constraints, known.limits.tolist()):
         feasible &= (path >= low) & (path <= high)
@@ -185,32 +176,32 @@ class ScorePool(PoolAdvisor):
         index = int(torch.where(self.open(archive, pending), values, -math.inf).argmax())
         return suggestion(self.problem.space.row(index), method, float(values[index]))
 
-    def open(self, archive: Archive, pending: Sequence[Query]) -> Tensor:
-        "The candidates (m,) that may be asked: all that did not fail if a function is noisy, else those that are new."
-        return self.worked(archive) if self.repeats else self.free(archive, pending)
-
 
 def suggestion(x: dict[str, Any], method: str, value: float, reason: str = "") -> Suggestion:
     "A suggestion of a baseline, which has no region of interest."
     return Suggestion(x=x, aspect=method, value=value, reason=reason or f"the largest log score of {method}: {value:.3g}", roi_share=1.0, gap=math.inf)
 
 # %% ../nbs/09_baselines.ipynb #8db1a3fc
-def score_at(score: Score, models: Sequence[PointPosterior], x: np.ndarray) -> tuple[float, np.ndarray]:
-    "The score at `x` (d,) and its gradient (d,)."
-    mean, sd, mean_slope, sd_slope = map(np.array, zip(*(model(x) for model in models)))
-    moments = torch.from_numpy(np.stack([mean, sd])[..., None]).requires_grad_()
-    value = score(*moments)[0]
-    by_mean, by_sd = torch.autograd.grad(value, moments)[0][..., 0].numpy()
-    return value.item(), by_mean @ mean_slope + by_sd @ sd_slope
+def score_at(score: Score, models: Sequence[PointPosterior], X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "The scores (s,) at the rows of `X` (s, d) and their gradients (s, d)."
+    found = [[model(x) for x in X] for model in models]
+    mean, sd, mean_slope, sd_slope = (np.array([[point[part] for point in row] for row in found]) for part in range(4))
+    moments = torch.from_numpy(np.stack([mean, sd])).requires_grad_()
+    values = score(*moments)
+    by_mean, by_sd = torch.autograd.grad(values.sum(), moments)[0].numpy()
+    return values.detach().numpy(), (by_mean[..., None] * mean_slope + by_sd[..., None] * sd_slope).sum(0)
 
 
-def ascend(score: Score, models: Sequence[PointPosterior], start: Tensor, moves: np.ndarray, steps: int = 40) -> Tensor:
-    "The end (d,) of a local search for a larger score from `start` (d,), within the cube; only coordinates that are free to move (d,) do."
-    loss = lambda x: tuple(-part for part in score_at(score, models, x))
-    first = start.numpy().copy()
-    bounds = [(0.0, 1.0) if move else (value, value) for value, move in zip(first, moves)]
-    end = scipy.optimize.minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": steps})
-    return torch.from_numpy(np.clip(end.x if np.isfinite(end.x).all() else first, 0, 1))
+def ascend(score: Score, models: Sequence[PointPosterior], starts: Tensor, moves: np.ndarray, steps: int = 50) -> Tensor:
+    "The ends (s, d) of local searches for larger scores from `starts` (s, d), within the cube; only coordinates that are free to move (d,) do."
+    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+        values, slopes = score_at(score, models, x.reshape(starts.shape))
+        return -values.sum(), -slopes.ravel()
+
+    first = starts.numpy().copy()
+    bounds = [(0.0, 1.0) if move else (value, value) for x in first for value, move in zip(x, moves)]
+    end = scipy.optimize.minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": steps}).x.reshape(first.shape)
+    return torch.from_numpy(np.clip(end if np.isfinite(end).all() else first, 0, 1))
 
 # %% ../nbs/09_baselines.ipynb #ac04ce5a
 class ScoreBox(BoxAdvisor):
@@ -223,8 +214,8 @@ class ScoreBox(BoxAdvisor):
         values = score(known.mean, known.sd)
         order = values.argsort(descending=True)
         starts = apart(step.points, order[:400], 2) + [step.polish(step.incumbent, 0.0, 0.0)]
-        ends = step.space.snap(torch.stack([ascend(score, models, x, self.moves) for x in starts] + starts[-1:]))
-        scored = [(score_at(score, models, x.numpy())[0], x) for x in ends if step.allowed(x[None]).all()]
+        ends = step.space.snap(torch.cat([ascend(score, models, torch.stack(starts), self.moves), starts[-1][None]]))
+        scored = [(value, x) for value, x in zip(score_at(score, models, ends.numpy())[0].tolist(), ends) if step.allowed(x[None]).all()]
         value, x = max([(float(values[order[0]]), step.points[order[0]]), *scored], key=lambda pair: pair[0])
         return suggestion(step.space.decode(x[None])[0], method, value)
 
@@ -383,7 +374,7 @@ class ScboPool(Scbo, ScorePool):
         near = (distance <= least.clamp_min(length / 2)).nonzero()[:, 0]
         index = near[torch.randperm(len(near), generator=generator)[:2000]]
         with fantasies(self.posteriors, encoded(self.problem.space, pending)):
-            return lambda i: self.problem.space.row(int(index[i])), {name: restricted(posterior, index) for name, posterior in self.posteriors.items()}
+            return lambda i: self.problem.space.row(int(index[i])), {name: posterior.restricted(index) for name, posterior in self.posteriors.items()}
 
 # %% ../nbs/09_baselines.ipynb #e3e4e33b
 class RandomSearch(Advisor):

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 import gzip
+import io
 import json
 import math
 import multiprocessing
 import os
 import platform
+import re
 import tempfile
 import threading
 import time
@@ -39,12 +41,13 @@ from .problem import Box, Pool, as_interval, margin, reward, simple_regret
 from .tasks import SCAN, TASKS, PaperTask, Task
 
 # %% auto #0
-__all__ = ['PROTOCOLS', 'Method', 'BASELINES', 'METHODS', 'COMPARED', 'ONE_THREAD', 'QUICK', 'FLOOR', 'Arena', 'arena', 'cobalt',
-           'baseline', 'Trial', 'known', 'streams', 'initial_points', 'true_reward', 'evaluate', 'one_thread',
-           'run_trial', 'as_table', 'settings', 'versions', 'to_bytes', 'header', 'read', 'save', 'load', 'stored',
-           'study', 'remaining', 'disagreement', 'environment', 'follow_parent', 'process_pool', 'dask_pool',
-           'run_study', 'failure', 'reproduce', 'relative_regret', 'evaluations_to', 'summary', 'summaries',
-           'bootstrap_interval', 'paired', 'compare']
+__all__ = ['PROTOCOLS', 'Method', 'BASELINES', 'METHODS', 'RESULTS', 'COMPARED', 'ONE_THREAD', 'QUICK', 'FLOOR', 'Arena', 'arena',
+           'cobalt', 'baseline', 'Trial', 'known', 'streams', 'initial_points', 'true_reward', 'evaluate', 'one_thread',
+           'run_trial', 'as_table', 'settings', 'versions', 'to_text', 'from_text', 'attributes', 'opened', 'header',
+           'read', 'save', 'write_whole', 'extended', 'stored', 'pack', 'unpack', 'load', 'as_part', 'study',
+           'remaining', 'disagreement', 'environment', 'follow_parent', 'process_pool', 'dask_pool', 'run_study',
+           'failure', 'reproduce', 'relative_regret', 'evaluations_to', 'summary', 'summaries', 'bootstrap_interval',
+           'paired', 'compare']
 
 # %% ../nbs/10_experiments.ipynb #03807eea
 PROTOCOLS: dict[str, dict[str, PaperTask]] = {
@@ -170,16 +173,18 @@ def one_thread() -> Iterator[None]:
 
 # %% ../nbs/10_experiments.ipynb #68a0d111
 def run_trial(trial: Trial) -> pd.DataFrame:
-    "Run a trial: one row an evaluation, and in `attrs` all that is needed to run it again."
+    "Run a trial until its budget is spent or its regret is zero: one row an evaluation, and in `attrs` all that is needed to run it again."
     place = arena(trial.protocol, trial.task)
     opt, (points, noise) = METHODS[trial.method](place, trial.seed), streams(trial.task, trial.seed)
     with one_thread():
         rows = [evaluate(place, opt, x, noise) | {"aspect": "initial design", "cpu_seconds": 0.0} for x in initial_points(place, points)]
-        for _ in range(trial.budget):
+        best = max(row["reward"] for row in rows)
+        while len(rows) < place.n_init + trial.budget and best < place.optimum:
             start = time.thread_time()
             query = opt.ask()
             seconds = time.thread_time() - start
             rows.append(evaluate(place, opt, query.x, noise) | {"aspect": query.aspect, "cpu_seconds": seconds})
+            best = max(best, rows[-1]["reward"])
     return as_table(trial, rows)
 
 
@@ -206,32 +211,46 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in ("torch", "gpytorch", "botorch", "numpy", "scipy", "pandas")}
 
 # %% ../nbs/10_experiments.ipynb #66f05efb
-def to_bytes(frame: pd.DataFrame) -> bytes:
-    "A trial as a compressed table with a JSON header."
+def to_text(frame: pd.DataFrame) -> str:
+    "A trial as a table of text with a JSON header."
     rounded = frame.assign(cpu_seconds=frame["cpu_seconds"].round(4))
-    text = f"# {json.dumps(frame.attrs)}\n" + rounded.to_csv(index=False, float_format="%.10g", lineterminator="\n")
-    return gzip.compress(text.encode(), mtime=0)
+    return f"# {json.dumps(frame.attrs)}\n" + rounded.to_csv(index=False, float_format="%.10g", lineterminator="\n")
 
 
-def header(path: Path) -> dict[str, Any]:
-    "The attributes of a stored trial."
+def from_text(text: str) -> pd.DataFrame:
+    "The trial that this text holds."
+    first, rest = text.split("\n", 1)
+    frame = pd.read_csv(io.StringIO(rest))
+    frame.attrs = attributes(first)
+    return frame
+
+
+def attributes(line: str) -> dict[str, Any]:
+    "The attributes in the first line of a trial."
+    found = json.loads(line.removeprefix("# "))
+    return found | {"trial": asdict(Trial(**found["trial"])), "settings": dict(found["settings"])}
+
+# %% ../nbs/10_experiments.ipynb #fb7a05d1
+@contextmanager
+def opened(path: str | Path) -> Iterator[io.TextIOBase]:
+    "A stored file, to be read; a sentence that names it, if it is damaged or something else."
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            found = json.loads(file.readline().removeprefix("# "))
-        return found | {"trial": asdict(Trial(**found["trial"])), "settings": dict(found["settings"])}
+            yield file
     except (EOFError, gzip.BadGzipFile, zlib.error, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged or is no trial of cobalt-nb ({error}); move it away and run the study again") from None
 
 
+def header(path: str | Path) -> dict[str, Any]:
+    "The attributes of a stored trial."
+    with opened(path) as file:
+        return attributes(file.readline())
+
+
 def read(path: str | Path) -> pd.DataFrame:
     "A stored trial."
-    attributes = header(Path(path))
-    try:
-        frame = pd.read_csv(path, compression="gzip", skiprows=1)
-    except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
-        raise ValueError(f"{path} is damaged ({error}); move it away and run the study again") from None
-    frame.attrs = attributes
-    return frame
+    with opened(path) as file:
+        return from_text(file.read())
 
 # %% ../nbs/10_experiments.ipynb #3d28e8cc
 def save(frame: pd.DataFrame, folder: str | Path) -> Path:
@@ -240,10 +259,15 @@ def save(frame: pd.DataFrame, folder: str | Path) -> Path:
     if path.exists():
         raise FileExistsError(f"{path} exists and is not overwritten")
     path.parent.mkdir(parents=True, exist_ok=True)
+    return write_whole(path, to_text(frame))
+
+
+def write_whole(path: Path, text: str) -> Path:
+    "A compressed file with this text, which appears when it is complete."
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
         with open(handle, "wb") as file:
-            file.write(to_bytes(frame))
+            file.write(gzip.compress(text.encode(), mtime=0))
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
@@ -255,22 +279,47 @@ def save(frame: pd.DataFrame, folder: str | Path) -> Path:
     return path
 
 # %% ../nbs/10_experiments.ipynb #2baa1080
-def load(folder: str | Path) -> pd.DataFrame:
-    "All trials of a folder in one table."
-    parts = []
-    for path in stored(folder):
-        frame = read(path)
-        known_by = {key: frame.attrs["trial"][key] for key in ("protocol", "task", "method", "seed")} | {"ceiling": frame.attrs["ceiling"]}
-        frame.attrs = {}
-        parts.append(frame.assign(**known_by))
-    if not parts:
-        raise FileNotFoundError(f"there are no trials in {str(folder)!r}")
-    return pd.concat(parts, ignore_index=True)
+def extended(frame: pd.DataFrame) -> pd.DataFrame:
+    "A trial with rows for what was left of its budget when it was settled."
+    last, budget = int(frame["iteration"].iloc[-1]), frame.attrs["trial"]["budget"]
+    rest = pd.DataFrame({"iteration": np.arange(last + 1, budget + 1), "objective": math.nan, "feasible": False, "reward": math.nan, "regret": 0.0, "aspect": "settled", "cpu_seconds": 0.0})
+    return pd.concat([frame, rest], ignore_index=True) if len(rest) else frame
+
+# %% ../nbs/10_experiments.ipynb #c31d5405
+RESULTS = Path(cobalt_nb.__file__).parent / "results"
 
 
 def stored(folder: str | Path) -> list[Path]:
     "The files of the trials in a folder; what begins with a dot is not looked at."
     return sorted(path for path in Path(folder).glob("*.csv.gz") if not path.name.startswith("."))
+
+
+def pack(folder: str | Path, path: str | Path) -> Path:
+    "Write all trials of a folder into one file."
+    return write_whole(Path(path), "".join(to_text(read(file)) for file in stored(folder)))
+
+
+def unpack(path: str | Path) -> list[pd.DataFrame]:
+    "The trials of a pack."
+    with opened(path) as file:
+        _, *texts = re.split(r"^(?=# )", file.read(), flags=re.MULTILINE)
+        return [from_text(text) for text in texts]
+
+
+def load(folder: str | Path = RESULTS) -> pd.DataFrame:
+    "All trials of a folder in one table, each to the end of its budget; by default those of this book."
+    frames = [read(path) for path in stored(folder)] + [frame for path in sorted(Path(folder).glob("*.pack.gz")) for frame in unpack(path)]
+    if not frames:
+        raise FileNotFoundError(f"there are no trials in {str(folder)!r}")
+    return pd.concat(map(as_part, frames), ignore_index=True)
+
+
+def as_part(frame: pd.DataFrame) -> pd.DataFrame:
+    "A trial, to the end of its budget, with its name in every row."
+    name = {key: frame.attrs["trial"][key] for key in ("protocol", "task", "method", "seed")} | {"ceiling": frame.attrs["ceiling"]}
+    whole = extended(frame)
+    whole.attrs = {}
+    return whole.assign(**name)
 
 # %% ../nbs/10_experiments.ipynb #9a6df016
 COMPARED = ("cobalt", "cei", "cmes", "scbo", "random")
@@ -436,7 +485,7 @@ def summary(trial: pd.DataFrame) -> pd.Series:
         "area": float(np.log10(rho).mean()),
         "to_1pct": evaluations_to(rho, 0.01),
         "to_01pct": evaluations_to(rho, 0.001),
-        "cpu_seconds": trial["cpu_seconds"].sum() / len(rho),  # of one suggestion
+        "cpu_seconds": trial.loc[trial["iteration"].gt(0) & trial["aspect"].ne("settled"), "cpu_seconds"].mean(),  # of one suggestion; NaN if none was needed
     })
 
 

@@ -32,8 +32,8 @@ from .roi import ASSUMPTIONS, Certificate, Regions, certificate, optimum_interva
 __all__ = ['BETA', 'MODES', 'NOISY', 'FITTED', 'RADII', 'KAPPA', 'LEAP_BETA', 'LEAP_GAIN', 'Functions', 'algorithm_1',
            'checked_values', 'Archive', 'Query', 'Result', 'violation', 'best_index', 'checked_settings', 'fit_to_json',
            'fit_from_json', 'Surrogates', 'said', 'View', 'view', 'Suggestion', 'Advisor', 'cautious', 'PoolAdvisor',
-           'cloud', 'candidates', 'PointPosterior', 'polished', 'with_incumbent', 'Step', 'explore', 'score',
-           'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit', 'practical', 'BoxAdvisor', 'with_ends',
+           'LivePool', 'cloud', 'candidates', 'PointPosterior', 'polished', 'with_incumbent', 'Step', 'explore',
+           'score', 'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit', 'practical', 'BoxAdvisor', 'with_ends',
            'TornLine', 'Journal', 'space_to_json', 'space_from_json', 'make_advisor', 'AskTell', 'plain', 'header',
            'problem_of', 'Cobalt', 'with_evaluations', 'make_result', 'evaluate', 'maximize', 'minimize', 'resumed',
            'exhausted', 'check_functions', 'progress_bar', 'standing']
@@ -107,7 +107,7 @@ class Archive:
 
     def failed(self) -> np.ndarray:
         "Whether each evaluation (n,) brought nothing at all."
-        return np.array([all(math.isnan(value) for value in values.values()) for values in self.values], dtype=bool)
+        return torch.stack([self.column(name) for name in self.problem.functions]).isnan().all(dim=0).numpy()
 
     def frame(self) -> pd.DataFrame:
         "One row an evaluation: the parameters, the functions, and whether it was feasible."
@@ -391,6 +391,7 @@ class PoolAdvisor(Advisor):
         super().__init__(problem, settings)
         self.posteriors: dict[str, CandidatePosterior] = {}
         self.bounds: dict[str, Bounds] = {}
+        self.places: list[int] = []
 
     def initial(self, archive: Archive, pending: Sequence[Query]) -> dict[str, Any]:
         "The next row of a random order that was neither told nor is pending."
@@ -398,29 +399,53 @@ class PoolAdvisor(Advisor):
         free = self.free(archive, pending)[order]
         return self.problem.space.row(int(order[free.double().argmax()]))
 
+    def places_of(self, archive: Archive) -> Tensor:
+        "The position (n,) of each evaluation in the pool."
+        self.places += [self.problem.space.index(x) for x in archive.points[len(self.places) :]]
+        return torch.tensor(self.places, dtype=torch.long)
+
     def worked(self, archive: Archive) -> Tensor:
         "The candidates (m,) at which no evaluation failed; all of them, if none is left."
         worked = torch.ones(len(self.problem.space), dtype=torch.bool)
-        worked[[self.problem.space.index(x) for x, failed in zip(archive.points, archive.failed()) if failed]] = False
+        worked[self.places_of(archive)[torch.from_numpy(archive.failed())]] = False
         return worked if worked.any() else ~worked
 
     def free(self, archive: Archive, pending: Sequence[Query]) -> Tensor:
         "The candidates (m,) that were neither told nor are pending; all of them, if none is left."
         free = torch.ones(len(self.problem.space), dtype=torch.bool)
-        free[[self.problem.space.index(x) for x in archive.points + [query.x for query in pending]]] = False
+        free[self.places_of(archive)] = False
+        free[[self.problem.space.index(query.x) for query in pending]] = False
         return free if free.any() else ~free
+
+    def open(self, archive: Archive, pending: Sequence[Query]) -> Tensor:
+        "The candidates (m,) that may be asked: new ones and, where an answer is noisy or partial, those that are not yet known to half the noise."
+        free = self.free(archive, pending)
+        if not (self.repeats or self.settings["decoupled"]):
+            return free
+        allowed = self.worked(archive) & (free | self.vague())
+        return allowed if allowed.any() else self.worked(archive)
+
+    def vague(self) -> Tensor:
+        "The candidates (m,) where some function is not known to half its noise."
+        known = [self.posteriors[name].variance <= 0.25 * surrogate.hyper.noise + 1e-9 for name, surrogate in self.surrogates.items()]
+        return ~torch.stack(known).all(0)
 
     def refresh(self, archive: Archive, fits: Mapping[str, Any] | None = None) -> dict[str, Any]:
         new = super().refresh(archive, fits)
+        self.renew(new)
         for name, surrogate in self.surrogates.items():
-            if name in new or name not in self.posteriors:
-                self.posteriors[name] = surrogate.posterior(self.problem.space.features)
-                self.bounds.pop(name, None)
             posterior = self.posteriors[name]
             for x, y in zip(surrogate.X[posterior.n :], surrogate.to_model(surrogate.y[posterior.n :]).tolist()):
                 posterior.append(x, y)
             self.bounds[name] = self.narrowed(name, self.beta)
         return new
+
+    def renew(self, new: Mapping[str, Any]) -> None:
+        "Begin anew for the functions with a `new` fit, and for those without a posterior."
+        for name, surrogate in self.surrogates.items():
+            if name in new or name not in self.posteriors:
+                self.posteriors[name] = surrogate.posterior(self.problem.space.features)
+                self.bounds.pop(name, None)
 
     def narrowed(self, name: str, beta: float) -> Bounds:
         "The bounds of a function now; at the exploration's own β, within those that it had before."
@@ -435,12 +460,10 @@ class PoolAdvisor(Advisor):
     def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
         "The next query; pending points count as observed at their posterior mean."
         X = torch.cat([archive.cube[:0], *(self.problem.space.encode(query.x) for query in pending)])
-        again = self.repeats or self.settings["decoupled"]  # then a point may be asked for twice
-        allowed = self.worked(archive) if again else self.free(archive, pending)
         with ExitStack() as stack:
             for posterior in self.posteriors.values():
                 stack.enter_context(posterior.fantasy(X))
-            seen = view(self.look, self.beta, allowed)
+            seen = view(self.look, self.beta, self.open(archive, pending))
         choice = self.choice(seen)
         return Suggestion(self.problem.space.row(choice.index), choice.aspect, choice.value, said(choice.reason, seen.note), *self.standing(seen.bounds, seen.sets))
 
@@ -449,6 +472,57 @@ class PoolAdvisor(Advisor):
         posteriors = {name: surrogate.posterior(self.problem.space.features) for name, surrogate in self.surrogates.items()}
         bounds = lambda beta: {name: confidence_bounds(posterior.mean, posterior.variance, beta) for name, posterior in posteriors.items()}
         return self.certificate(bounds, len(self.problem.space), len(archive), delta, tolerance)
+
+# %% ../nbs/05_cobalt.ipynb #0393a094
+class LivePool(PoolAdvisor):
+    "Algorithm 1 over a finite set, without the candidates that have left the region of interest: `posteriors` are at the `live` ones (m,), `bounds` at all."
+
+    def __init__(self, problem: Problem, settings: Mapping[str, Any]):
+        super().__init__(problem, settings)
+        self.live, self.exhausted = torch.ones(len(problem.space), dtype=torch.bool), False
+
+    def revive(self) -> None:
+        "Make all candidates live."
+        if not self.live.all():
+            self.live = torch.ones_like(self.live)
+            self.posteriors = {name: surrogate.posterior(self.problem.space.features) for name, surrogate in self.surrogates.items()}
+
+    def renew(self, new: Mapping[str, Any]) -> None:
+        if new:
+            self.revive()
+            self.exhausted = False
+        super().renew(new)
+
+    def refresh(self, archive: Archive, fits: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        new = super().refresh(archive, fits)
+        roi = self.sets(self.bounds).roi
+        if not (roi & self.open(archive, [])).any():
+            self.revive()
+            self.exhausted = True
+        elif not self.exhausted and 2 * roi.sum() < self.live.sum():
+            self.posteriors = {name: posterior.restricted(roi[self.live].nonzero()[:, 0]) for name, posterior in self.posteriors.items()}
+            self.live = roi
+        return new
+
+    def vague(self) -> Tensor:
+        return torch.ones_like(self.live).masked_scatter(self.live, super().vague())
+
+    def narrowed(self, name: str, beta: float) -> Bounds:
+        if self.live.all():
+            return super().narrowed(name, beta)
+        before, posterior = self.bounds[name], self.posteriors[name]
+        now = intersect(Bounds(*(end[self.live] for end in before)), confidence_bounds(posterior.mean, posterior.variance, self.beta))
+        return Bounds(*(old.masked_scatter(self.live, end) for old, end in zip(before, now)))
+
+    def look(self, beta: float) -> tuple[dict[str, Bounds], Regions]:
+        if beta != self.beta:
+            self.revive()
+        return super().look(beta)
+
+    def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
+        if pending:
+            self.revive()
+        return super().suggest(archive, pending, number)
 
 # %% ../nbs/05_cobalt.ipynb #2b6ffec6
 RADII = (0.2, 0.05, 0.0125, 0.003, 8e-4, 2e-4)
@@ -750,7 +824,7 @@ def space_from_json(data: Mapping[str, Any]) -> Box | Pool:
 # %% ../nbs/05_cobalt.ipynb #474199bb
 def make_advisor(problem: Problem, settings: Mapping[str, Any]) -> PoolAdvisor | BoxAdvisor:
     "The advisor for this kind of space."
-    return (PoolAdvisor if isinstance(problem.space, Pool) else BoxAdvisor)(problem, settings)
+    return (LivePool if isinstance(problem.space, Pool) else BoxAdvisor)(problem, settings)
 
 # %% ../nbs/05_cobalt.ipynb #09135318
 class AskTell:

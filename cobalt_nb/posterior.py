@@ -14,6 +14,7 @@ __all__ = ['NOISE_FLOOR', 'NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 import numpy as np
 import torch
@@ -159,8 +160,9 @@ class CandidatePosterior(GrowingFactor):
         self.variance = torch.addcmul(self.variance, row, row, value=-1).clamp_min_(0)
 
     def append(self, x: Tensor, y: float | None = None) -> None:
-        "Condition on `y` at any point `x` (d,); without `y`, on the posterior mean there."
-        self.push(x, self.solve(x[None])[:, 0], y)
+        "Condition on `y` at any point `x` (d,); without `y`, on the posterior mean there. At a candidate, `V` has the solution already."
+        same = (self.candidates == x).all(1).nonzero()
+        self.push(x, self.V[:, same[0, 0]].clone() if len(same) else self.solve(x[None])[:, 0], y)
 
     def observe(self, index: int, y: float | None = None) -> None:
         "Condition on `y` at candidate `index`; without `y`, on the posterior mean there."
@@ -169,6 +171,13 @@ class CandidatePosterior(GrowingFactor):
     def covariance(self, I: Tensor, J: Tensor) -> Tensor:
         "The posterior covariance between the candidates with the indices `I` and `J`: (len(I), len(J))."
         return self.kernel(self.candidates[I], self.candidates[J]) - self.V[:, I].T @ self.V[:, J]
+
+    def restricted(self, index: Tensor) -> "CandidatePosterior":
+        "The same posterior at the candidates with the positions `index`; the two share the factor, so only one of them may learn more."
+        part = copy(self)
+        part.candidates, part._V = self.candidates[index], grown(self.V[:, index], len(self._z), len(index))
+        part.mean, part.variance = self.mean[index], self.variance[index]
+        return part
 
     @contextmanager
     def fantasy(self, X: Tensor) -> Iterator["CandidatePosterior"]:
