@@ -322,7 +322,7 @@ def as_part(frame: pd.DataFrame) -> pd.DataFrame:
     return whole.assign(**name)
 
 # %% ../nbs/10_experiments.ipynb #9a6df016
-COMPARED = ("cobalt", "cei", "cmes", "scbo", "random")
+COMPARED = ("cobalt", "cobalt-paper", "cei", "cmes", "scbo", "random")
 
 
 def study(protocol: str, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None, trials: int | None = None, budget: int | None = None) -> list[Trial]:

@@ -33,10 +33,10 @@ __all__ = ['BETA', 'MODES', 'NOISY', 'FITTED', 'RADII', 'KAPPA', 'LEAP_BETA', 'L
            'checked_values', 'Archive', 'Query', 'Result', 'violation', 'best_index', 'checked_settings', 'fit_to_json',
            'fit_from_json', 'Surrogates', 'said', 'View', 'view', 'Suggestion', 'Advisor', 'cautious', 'PoolAdvisor',
            'LivePool', 'cloud', 'candidates', 'PointPosterior', 'polished', 'with_incumbent', 'Step', 'explore',
-           'score', 'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit', 'practical', 'BoxAdvisor', 'with_ends',
-           'TornLine', 'Journal', 'space_to_json', 'space_from_json', 'make_advisor', 'AskTell', 'plain', 'header',
-           'problem_of', 'Cobalt', 'with_evaluations', 'make_result', 'evaluate', 'maximize', 'minimize', 'resumed',
-           'exhausted', 'check_functions', 'progress_bar', 'standing']
+           'score', 'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit', 'practical', 'PracticalPool',
+           'BoxAdvisor', 'with_ends', 'TornLine', 'Journal', 'space_to_json', 'space_from_json', 'make_advisor',
+           'AskTell', 'plain', 'header', 'problem_of', 'Cobalt', 'with_evaluations', 'make_result', 'evaluate',
+           'maximize', 'minimize', 'resumed', 'exhausted', 'check_functions', 'progress_bar', 'standing']
 
 # %% ../nbs/05_cobalt.ipynb #19c0275a
 def algorithm_1(evaluate: Callable[[int], Mapping[str, float]], posteriors: Mapping[str, GridPosterior | CandidatePosterior], objective: str,
@@ -197,7 +197,7 @@ MODES = ("paper", "practical")
 def checked_settings(problem: Problem, mode: str | None, beta: float, delta: float, noise: float | Mapping[str, float] | None, n_init: int | None, seed: int,
                      decoupled: bool = False, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
     "The settings of an optimiser with the defaults filled in, as they stand in a journal."
-    mode = mode or ("paper" if isinstance(problem.space, Pool) else "practical")
+    mode = mode or "practical"
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
     if not beta > 0:
@@ -496,7 +496,7 @@ class LivePool(PoolAdvisor):
     def refresh(self, archive: Archive, fits: Mapping[str, Any] | None = None) -> dict[str, Any]:
         new = super().refresh(archive, fits)
         roi = self.sets(self.bounds).roi
-        if not (roi & self.open(archive, [])).any():
+        if (roi & ~self.live).any() or not (roi & self.open(archive, [])).any():
             self.revive()
             self.exhausted = True
         elif not self.exhausted and 2 * roi.sum() < self.live.sum():
@@ -669,11 +669,11 @@ def score(step: Step, x: Tensor, optimism: float, slack: float) -> float:
 KAPPA = 1.0
 
 
-def log_feasibility(step: Step) -> Tensor:
+def log_feasibility(posteriors: Mapping[str, CandidatePosterior], limits: Mapping[str, tuple[float, float]]) -> Tensor:
     "The log probability of each candidate (m,) to meet every constraint."
-    total = torch.zeros(len(step.points), dtype=torch.float64)
-    for name, (low, high) in step.advisor.limits.items():
-        mean, sd = step.posteriors[name].mean, step.posteriors[name].variance.sqrt().clamp_min(1e-12)
+    total = torch.zeros_like(next(iter(posteriors.values())).mean)
+    for name, (low, high) in limits.items():
+        mean, sd = posteriors[name].mean, posteriors[name].variance.sqrt().clamp_min(1e-12)
         total = total + log_ndtr_interval((low - mean) / sd, (high - mean) / sd)
     return total
 
@@ -696,7 +696,7 @@ def apart(points: Tensor, order: Tensor, n: int, distance: float = 0.05) -> list
 
 def exploit(step: Step, kappa: float = KAPPA) -> Suggestion | None:
     "The best point that is surely feasible at the confidence `kappa`, and its promised gain; None if there is none that is new."
-    bounds, mean, hope = step.bounds(kappa**2), step.posteriors[step.objective].mean, log_feasibility(step)
+    bounds, mean, hope = step.bounds(kappa**2), step.posteriors[step.objective].mean, log_feasibility(step.posteriors, step.advisor.limits)
     sets = step.advisor.sets(bounds)
     standing = step.advisor.standing(bounds, sets)
     order = torch.where(sets.feasible, mean, -math.inf).argsort(descending=True)[: min(int(sets.feasible.sum()), 400)]
@@ -722,6 +722,31 @@ def practical(step: Step, beta: float, turn: int) -> Suggestion:
     if found and (turn % 4 == 3 or found.value > LEAP_GAIN):
         return found
     return explore(step, LEAP_BETA, boundaries=not step.found) if turn % 4 == 1 else explore(step, beta)
+
+# %% ../nbs/05_cobalt.ipynb #3e4eaa92
+class PracticalPool(LivePool):
+    "Algorithm 1 over a finite set, and at every second step exploitation."
+
+    def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
+        turn, waiting = number - self.settings["n_init"], any(query.aspect == "exploit" for query in pending)
+        found = self.exploit(archive, pending) if turn % 2 and not waiting else None
+        return found or super().suggest(archive, pending, number)
+
+    def exploit(self, archive: Archive, pending: Sequence[Query]) -> Suggestion | None:
+        "The best live candidate that is surely feasible and may be asked; if nothing feasible is known, the likeliest one; else None."
+        allowed, objective = self.open(archive, pending)[self.live], self.posteriors[self.problem.objective]
+        bounds = {name: confidence_bounds(posterior.mean, posterior.variance, KAPPA**2) for name, posterior in self.posteriors.items()}
+        sure = self.sets(bounds).feasible & allowed
+        if not allowed.any() or (archive.feasible().any() and not sure.any()):
+            return None
+        seen, sets = self.look(self.beta)
+        if sure.any():
+            index, reason = int(torch.where(sure, objective.mean, -math.inf).argmax()), f"to exploit: the best {self.problem.objective} that is surely feasible"
+        else:
+            hope = torch.where(allowed, log_feasibility(self.posteriors, self.limits), -math.inf)
+            index, reason = int(hope.argmax()), f"to find a feasible point: this one is feasible with probability {float(hope.max().exp()):.2g}"
+        x, gain = self.problem.space.row(int(self.live.nonzero()[index, 0])), float(objective.mean[index] - sets.lcb_max)
+        return Suggestion(x, "exploit", gain, reason, *self.standing(seen, sets))
 
 # %% ../nbs/05_cobalt.ipynb #5bd9e651
 class BoxAdvisor(Advisor):
@@ -824,7 +849,9 @@ def space_from_json(data: Mapping[str, Any]) -> Box | Pool:
 # %% ../nbs/05_cobalt.ipynb #474199bb
 def make_advisor(problem: Problem, settings: Mapping[str, Any]) -> PoolAdvisor | BoxAdvisor:
     "The advisor for this kind of space."
-    return (LivePool if isinstance(problem.space, Pool) else BoxAdvisor)(problem, settings)
+    if isinstance(problem.space, Pool):
+        return (PracticalPool if settings["mode"] == "practical" and not settings["decoupled"] else LivePool)(problem, settings)
+    return BoxAdvisor(problem, settings)
 
 # %% ../nbs/05_cobalt.ipynb #09135318
 class AskTell:
