@@ -31,6 +31,7 @@ setup(
         "Topic :: Scientific/Engineering :: Mathematics",
     ],
     packages=find_packages(include=["cobalt_nb", "cobalt_nb.*"]),
+    package_data={"cobalt_nb": ["results/*"]},
     python_requires=f">={cfg['min_python']}",
     install_requires=cfg["requirements"].split(),
     extras_require=extras,

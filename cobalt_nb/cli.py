@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 # %% auto #0
-__all__ = ['EXAMPLES', 'demo', 'vessel', 'illustration', 'next_step', 'bench', 'positive', 'parser', 'main']
+__all__ = ['EXAMPLES', 'demo', 'vessel', 'illustration', 'reproduce', 'chosen', 'report', 'bench', 'positive', 'parser', 'main']
 
 # %% ../nbs/14_cli.ipynb #c6607c54
 def demo(args: argparse.Namespace) -> int:
@@ -47,6 +47,7 @@ def illustration():
     "A one-dimensional problem in 15 evaluations of Algorithm 1: the result, and the step that would come next."
     import math
 
+    from cobalt_nb.figures import plot_regions
     from cobalt_nb.optimizer import Cobalt
     from cobalt_nb.problem import Box
     from tqdm import trange
@@ -56,34 +57,58 @@ def illustration():
     tell = lambda query: opt.tell(query, {name: function(query.x["x"]) for name, function in functions.items()})
     for _ in trange(4, desc="f"):
         tell(opt.ask())
-    figure = next_step(opt, functions)
+    figure = plot_regions(opt, truth={name: lambda x, of=function: of(x["x"]) for name, function in functions.items()})[0].figure
     for _ in trange(11, desc="f"):
         tell(opt.ask())
     return opt.result(), figure
 
+# %% ../nbs/14_cli.ipynb #29ac382b
+def reproduce(args: argparse.Namespace) -> int:
+    "Run the studies, or what is left of them."
+    from cobalt_nb.experiments import reproduce as run, study
 
-def next_step(opt, functions):
-    "Figure 2 for the step that an optimiser of a one-dimensional problem is about to take."
-    import math
+    folder = args.out or ("results-quick" if args.quick else "results")
+    parts = chosen(args.protocols, args.tasks)
+    for protocol, tasks in parts.items():  # a mistake in a name is found before anything runs
+        study(protocol, tasks, args.methods)
+    for protocol, tasks in parts.items():
+        print(f"{protocol}:", file=sys.stderr)
+        files = run(protocol, tasks, args.methods, args.trials, folder, args.workers, args.dask, args.quick)
+        print(f"{protocol}: {len(files)} trials in {folder}")
+    print(f"the figures, the tables and the ledger: cobalt-nb report --results {folder}")
+    return 0
 
-    import torch
 
-    from cobalt_nb.acquisition import best_candidates, choose
-    from cobalt_nb.confidence import Bounds, confidence_bounds
-    from cobalt_nb.figures import plot_step
-    from cobalt_nb.roi import regions
+def chosen(protocols: list[str], tasks: list[str] | None) -> dict[str, list[str]]:
+    "The tasks of each protocol; only those in `tasks`, if they are given."
+    from cobalt_nb.experiments import PROTOCOLS, known
 
-    line = torch.linspace(0, 1, 400, dtype=torch.float64)
-    opt.advisor.refresh(opt.archive)
-    bounds = {}
-    for name, surrogate in opt.advisor.surrogates.items():
-        posterior = surrogate.posterior(line[:, None])
-        bounds[name] = Bounds(*map(surrogate.from_model, confidence_bounds(posterior.mean, posterior.variance, beta=4.0)))
-    limits = (0.0, math.inf)
-    sets = regions(bounds["f"], {"c": bounds["c"]}, {"c": limits})
-    choice = choose(best_candidates(bounds["f"], {"c": bounds["c"]}, sets, sets.roi, name="f"))
-    observed = {name: (surrogate.X[:, 0], surrogate.y) for name, surrogate in opt.advisor.surrogates.items()}
-    return plot_step(line, bounds, sets, choice, "f", "c", limits, observed, {name: torch.tensor([function(x) for x in line.tolist()]) for name, function in functions.items()})
+    for protocol in protocols:
+        known("protocol", protocol, PROTOCOLS)
+    for task in tasks or ():
+        known("task", task, [name for protocol in protocols for name in PROTOCOLS[protocol]])
+    parts = {protocol: [name for name in PROTOCOLS[protocol] if not tasks or name in tasks] for protocol in protocols}
+    return {protocol: names for protocol, names in parts.items() if names}
+
+# %% ../nbs/14_cli.ipynb #15398a14
+def report(args: argparse.Namespace) -> int:
+    "Write the report, or print the ledger."
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from cobalt_nb.experiments import RESULTS, load
+
+    folder = args.results or RESULTS
+    if args.claims or args.json:
+        from cobalt_nb.claims import format_ledger, ledger
+
+        rows = ledger(load(folder))
+        print(json.dumps(rows, indent=1, ensure_ascii=False) if args.json else format_ledger(rows))
+        return 0
+    from cobalt_nb.report import write_report
+
+    print(f"wrote {write_report(folder, args.out)}")
+    return 0
 
 # %% ../nbs/14_cli.ipynb #c2c76e58
 def bench(args: argparse.Namespace) -> int:
@@ -105,12 +130,17 @@ def positive(text: str) -> int:
 EXAMPLES = """examples:
   cobalt-nb demo                 the demonstration; writes its figures to ./cobalt-demo
   cobalt-nb demo --out figures   the same, into another folder
+  cobalt-nb reproduce --quick    every figure in a small version, in about two minutes
+  cobalt-nb reproduce            the paper's experiments, 15 trials each; continues where it stopped
+  cobalt-nb reproduce scan --methods cobalt cei --trials 5
+  cobalt-nb report               one page with figures, tables and claims: cobalt-report.html
+  cobalt-nb report --claims      what became of each claim of the paper
   cobalt-nb bench                speed against BoTorch, as ratios (some minutes)
   cobalt-nb bench --n 50 200     the same for two sizes only
   cobalt-nb bench --json         the same as JSON
 """
 
-
+# %% ../nbs/14_cli.ipynb #1841c9b7
 def parser() -> argparse.ArgumentParser:
     "The commands and their options."
     top = argparse.ArgumentParser(
@@ -123,6 +153,22 @@ def parser() -> argparse.ArgumentParser:
     show = commands.add_parser("demo", help="a first look at what the package does, with figures")
     show.add_argument("--out", default="cobalt-demo", metavar="FOLDER", help="where the figures go (default: %(default)s)")
     show.set_defaults(run=demo)
+    again = commands.add_parser("reproduce", help="run the paper's experiments, or what is left of them")
+    again.add_argument("protocols", nargs="*", default=["paper", "scan"], metavar="PROTOCOL", help="paper, scan or practical (default: paper scan)")
+    again.add_argument("--tasks", nargs="+", metavar="TASK", help="only these tasks")
+    again.add_argument("--methods", nargs="+", metavar="METHOD", help="only these methods (default: cobalt cei cmes scbo random)")
+    again.add_argument("--trials", type=positive, metavar="N", help="trials a method and task (default: those of the protocol)")
+    again.add_argument("--out", metavar="FOLDER", help="where the trials go (default: results, or results-quick)")
+    again.add_argument("--workers", type=positive, metavar="N", help="processes (default: one a core)")
+    again.add_argument("--dask", metavar="ADDRESS", help="use the workers of this dask scheduler, such as tcp://127.0.0.1:8786")
+    again.add_argument("--quick", action="store_true", help="two trials and small budgets")
+    again.set_defaults(run=reproduce)
+    tell = commands.add_parser("report", help="figures, tables and claims from stored results")
+    tell.add_argument("--results", metavar="FOLDER", help="what `reproduce` has written (default: the results of the book)")
+    tell.add_argument("--out", default="cobalt-report.html", metavar="FILE", help="the page (default: %(default)s)")
+    tell.add_argument("--claims", action="store_true", help="print the ledger of claims instead")
+    tell.add_argument("--json", action="store_true", help="the ledger as rows: claim, where, measured, published, verdict, why")
+    tell.set_defaults(run=report)
     speed = commands.add_parser("bench", help="speed against BoTorch, measured in one run")
     speed.add_argument("--n", type=positive, nargs="+", default=[50, 200, 500, 1000], metavar="N", help="numbers of observations (default: 50 200 500 1000)")
     speed.add_argument("--candidates", type=positive, default=10_000, metavar="M", help="size of the candidate set (default: %(default)s)")
@@ -136,6 +182,9 @@ def main(argv: list[str] | None = None) -> int:
     args = parser().parse_args(argv)
     try:
         return args.run(args)
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"cobalt-nb: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("cobalt-nb: interrupted; what is stored is whole, and the same command continues it", file=sys.stderr)
+        return 130

@@ -294,9 +294,9 @@ def stored(folder: str | Path) -> list[Path]:
     return sorted(path for path in Path(folder).glob("*.csv.gz") if not path.name.startswith("."))
 
 
-def pack(folder: str | Path, path: str | Path) -> Path:
-    "Write all trials of a folder into one file."
-    return write_whole(Path(path), "".join(to_text(read(file)) for file in stored(folder)))
+def pack(folder: str | Path, path: str | Path, protocol: str = "") -> Path:
+    "Write all trials of a folder into one file, or those of one protocol."
+    return write_whole(Path(path), "".join(to_text(read(file)) for file in stored(folder) if file.name.startswith(protocol)))
 
 
 def unpack(path: str | Path) -> list[pd.DataFrame]:

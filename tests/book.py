@@ -142,12 +142,15 @@ def readme(index: Path) -> str:
 
 
 def code_blocks(cell: NotebookNode, found: dict[str, str]) -> list[str]:
-    """A code cell and its text output, as fenced blocks."""
+    """A code cell and its text output, as fenced blocks; output in Markdown as it is."""
     source = "\n".join(cell.source.splitlines()[len(found):]).strip()
     blocks = [] if found.get("echo") == "false" or not source else [f"```python\n{source}\n```"]
     for out in cell.outputs:
-        text = out.get("text") or out.get("data", {}).get("text/plain", "")
-        if text.strip() and "image/png" not in out.get("data", {}):
+        data = out.get("data", {})
+        text = out.get("text") or data.get("text/plain", "")
+        if "text/markdown" in data:
+            blocks.append(rooted_links(data["text/markdown"]))
+        elif text.strip() and "image/png" not in data:
             blocks.append(f"```text\n{text.rstrip()}\n```")
     return blocks
 

@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 
 import book
 
-WORK_FILES = (".git", ".venv", "_proc", "_docs", "build", "dist", "*.egg-info", "__pycache__", ".pytest_cache", ".ipynb_checkpoints", ".hypothesis")
+WORK_FILES = (".git", ".venv", "_proc", "_docs", "_site", "build", "dist", "*.egg-info", "__pycache__", ".pytest_cache", ".ipynb_checkpoints", ".hypothesis")
 MAX_KB = 400
 NOISE = re.compile(r"%\||\bit/s\b|s/it\b|Wall time|CPU times|per loop|\belapsed\b|\d\s?(ms|µs)\b")
 
@@ -105,10 +105,11 @@ def heavy_notebooks(root: Path) -> list[str]:
 
 
 def sidebar_gaps(root: Path) -> list[str]:
-    """Sidebar entries without a notebook, and notebooks without a sidebar entry."""
+    """Sidebar entries without a notebook or an API script, and those without a sidebar entry."""
     config = yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
     listed = set(leaves(config["website"]["sidebar"]["contents"]))
     there = {str(path.relative_to(root / "nbs")) for path in book.notebooks(root)}
+    there |= {path.relative_to(root / "nbs").with_suffix("").as_posix() for path in (root / "nbs" / "api").glob("*.qmd.py")}
     return [f"{name}: in the sidebar, not in nbs/" for name in sorted(listed - there)] + [f"{name}: not in the sidebar" for name in sorted(there - listed)]
 
 
