@@ -965,7 +965,8 @@ class Cobalt(AskTell):
         "The certificate and the best guesses at the evaluations, by an advisor of its own, so that asking for them changes nothing."
         delta = self.settings["delta"] if delta is None else delta
         beta_lemma(1, 1, 1, delta)  # refuses a delta outside (0, 1)
-        if any(not len(self.archive.data(name)[1]) for name in self.problem.functions):
+        least = min(self.settings["n_init"], len(self.problem.space)) if isinstance(self.problem.space, Pool) else self.settings["n_init"]
+        if any(len(self.archive.data(name)[1]) < least for name in self.problem.functions):  # a fit to fewer says nothing
             return Certificate(-math.inf, math.inf, "undecided", 0.0, 1.0, tolerance, delta, math.inf), {}
         twin = make_advisor(self.problem, self.settings)
         Advisor.refresh(twin, self.archive, self.advisor.fits())

@@ -20,7 +20,8 @@ IMPORT_EVERYTHING = """
 import importlib, importlib.util, pkgutil, sys
 import cobalt_nb
 for module in pkgutil.iter_modules(cobalt_nb.__path__):
-    importlib.import_module(f"cobalt_nb.{module.name}")
+    if module.name != "optuna":  # the bridge to an extra
+        importlib.import_module(f"cobalt_nb.{module.name}")
 for name in cobalt_nb.__all__:
     getattr(cobalt_nb, name)
 """
@@ -54,7 +55,7 @@ def run(command: list, cwd: Path, **env: str) -> subprocess.CompletedProcess[str
 def test_build_gives_sdist_and_wheel(built: Path) -> None:
     [wheel], [sdist] = built.glob("*.whl"), built.glob("*.tar.gz")
     inside = set(zipfile.ZipFile(wheel).namelist())
-    assert {"cobalt_nb/__init__.py", "cobalt_nb/problem.py", "cobalt_nb/cli.py"} <= inside
+    assert {"cobalt_nb/__init__.py", "cobalt_nb/problem.py", "cobalt_nb/cli.py", "cobalt_nb/results/paper.pack.gz"} <= inside
     assert not any(name.startswith(("tests/", "nbs/")) for name in inside)
     assert any(name.endswith("/settings.ini") for name in tarfile.open(sdist).getnames())
 
@@ -76,6 +77,8 @@ def test_broken_settings_break_the_build(tmp_path: Path) -> None:
 def test_the_wheel_imports_without_developers_tools(empty: Path, tmp_path: Path) -> None:
     ran = run([empty / "python", "-c", IMPORT_EVERYTHING], tmp_path)
     assert ran.returncode == 0, ran.stderr
+    lacking = run([empty / "python", "-c", "import cobalt_nb.optuna"], tmp_path)
+    assert lacking.returncode != 0 and 'pip install "cobalt-nb[optuna]"' in lacking.stderr
     for name in DEVELOPERS_ONLY:
         assert run([empty / "python", "-c", f"import {name}"], tmp_path).returncode != 0, name
     assert run([empty / "pip", "check"], tmp_path).returncode == 0
