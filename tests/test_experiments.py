@@ -21,7 +21,7 @@ from cobalt_nb.experiments import METHODS, dask_pool, load, process_pool, read, 
 from cobalt_nb.optimizer import Cobalt
 
 SMALL = study("practical", ["rastrigin"], ["cobalt", "cobalt-paper"], trials=5, budget=12)
-RUN_SMALL = "from cobalt_nb.experiments import *; run_study(study('practical', ['rastrigin'], ['cobalt', 'cobalt-paper'], trials=5, budget=12), {folder!r}, progress=False)"
+RUN = "from cobalt_nb.experiments import *; run_study(study('practical', ['rastrigin'], ['cobalt', 'cobalt-paper'], trials={trials}, budget=12), {folder!r}, progress=False)"
 
 
 def numbers(folder: Path) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_killed_study_continues_with_the_same_numbers(whole: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", RUN_SMALL.format(folder=str(tmp_path))])
+    process = subprocess.Popen([sys.executable, "-c", RUN.format(trials=5, folder=str(tmp_path))])
     wait_until(lambda: len(stored(tmp_path)) >= 2)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
@@ -77,11 +77,11 @@ def test_a_killed_study_continues_with_the_same_numbers(whole: Path, tmp_path: P
 
 
 def test_an_interrupted_study_ends_at_once(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", RUN_SMALL.format(folder=str(tmp_path))], start_new_session=True, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", RUN.format(trials=200, folder=str(tmp_path))], start_new_session=True, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: stored(tmp_path))
     os.killpg(process.pid, signal.SIGINT)
     assert "KeyboardInterrupt" in process.communicate(timeout=60)[1]
-    assert len(stored(tmp_path)) < len(SMALL) and not list(tmp_path.glob(".*"))
+    assert len(stored(tmp_path)) < 100 and not list(tmp_path.glob(".*"))
 
 
 def test_two_processes(whole: Path, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_another_budget_is_refused(whole: Path, tmp_path: Path, method: str) -> 
 
 
 def test_another_version_is_refused(whole: Path) -> None:
-    code = f"import cobalt_nb; cobalt_nb.__version__ = '99'; {RUN_SMALL.format(folder=str(whole))}"
+    code = f"import cobalt_nb; cobalt_nb.__version__ = '99'; {RUN.format(trials=5, folder=str(whole))}"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode and "cobalt-nb 0" in ran.stderr and "where the study has 99" in ran.stderr
 
