@@ -31,9 +31,9 @@ from .roi import ASSUMPTIONS, Certificate, Regions, certificate, optimum_interva
 # %% auto #0
 __all__ = ['BETA', 'MODES', 'NOISY', 'FITTED', 'RADII', 'KAPPA', 'LEAP_BETA', 'LEAP_GAIN', 'Functions', 'algorithm_1',
            'checked_values', 'Archive', 'Query', 'Result', 'violation', 'best_index', 'checked_settings', 'fit_to_json',
-           'fit_from_json', 'Surrogates', 'said', 'View', 'view', 'Suggestion', 'Advisor', 'cautious', 'PoolAdvisor',
-           'LivePool', 'cloud', 'candidates', 'PointPosterior', 'polished', 'with_incumbent', 'Step', 'explore',
-           'score', 'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit', 'practical', 'PracticalPool',
+           'fit_from_json', 'Surrogates', 'said', 'View', 'view', 'Suggestion', 'Advisor', 'cautious', 'PoolPlaces',
+           'PoolAdvisor', 'LivePool', 'cloud', 'candidates', 'PointPosterior', 'polished', 'with_incumbent', 'Step',
+           'explore', 'score', 'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit', 'practical', 'PracticalPool',
            'BoxAdvisor', 'with_ends', 'TornLine', 'Journal', 'space_to_json', 'space_from_json', 'make_advisor',
            'AskTell', 'plain', 'header', 'problem_of', 'Cobalt', 'with_evaluations', 'make_result', 'evaluate',
            'maximize', 'minimize', 'resumed', 'exhausted', 'check_functions', 'progress_bar', 'standing']
@@ -383,14 +383,12 @@ def cautious(surrogate: Surrogate, nats: float = 2.0) -> Hyperparameters:
             chosen = replace(shorter, mean=mean)
     return chosen
 
-# %% ../nbs/05_cobalt.ipynb #5b0c6bfb
-class PoolAdvisor(Advisor):
-    "Algorithm 1 over a finite set."
+# %% ../nbs/05_cobalt.ipynb #47552f7d
+class PoolPlaces(Advisor):
+    "The candidates of a finite set: which were evaluated, which are free."
 
     def __init__(self, problem: Problem, settings: Mapping[str, Any]):
         super().__init__(problem, settings)
-        self.posteriors: dict[str, CandidatePosterior] = {}
-        self.bounds: dict[str, Bounds] = {}
         self.places: list[int] = []
 
     def initial(self, archive: Archive, pending: Sequence[Query]) -> dict[str, Any]:
@@ -416,6 +414,15 @@ class PoolAdvisor(Advisor):
         free[self.places_of(archive)] = False
         free[[self.problem.space.index(query.x) for query in pending]] = False
         return free if free.any() else ~free
+
+# %% ../nbs/05_cobalt.ipynb #5b0c6bfb
+class PoolAdvisor(PoolPlaces):
+    "Algorithm 1 over a finite set."
+
+    def __init__(self, problem: Problem, settings: Mapping[str, Any]):
+        super().__init__(problem, settings)
+        self.posteriors: dict[str, CandidatePosterior] = {}
+        self.bounds: dict[str, Bounds] = {}
 
     def open(self, archive: Archive, pending: Sequence[Query]) -> Tensor:
         "The candidates (m,) that may be asked: new ones and, where an answer is noisy or partial, those that are not yet known to half the noise."
