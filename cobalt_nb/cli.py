@@ -115,7 +115,7 @@ def bench(args: argparse.Namespace) -> int:
     "Measure the engine against BoTorch and print the rows."
     from cobalt_nb.bench import bench as measure, format_rows
 
-    rows = measure(tuple(args.n), m=args.candidates)
+    rows = measure(tuple(args.n), m=args.candidates, whole=args.whole)
     print(json.dumps(rows, indent=1) if args.json else format_rows(rows))
     return 0
 
@@ -172,6 +172,7 @@ def parser() -> argparse.ArgumentParser:
     speed = commands.add_parser("bench", help="speed against BoTorch, measured in one run")
     speed.add_argument("--n", type=positive, nargs="+", default=[50, 200, 500, 1000], metavar="N", help="numbers of observations (default: 50 200 500 1000)")
     speed.add_argument("--candidates", type=positive, default=10_000, metavar="M", help="size of the candidate set (default: %(default)s)")
+    speed.add_argument("--whole", action="store_true", help="steps that never drop a candidate: the slowest case")
     speed.add_argument("--json", action="store_true", help="print a list of rows: piece, n, ours_s, botorch_s, ratio")
     speed.set_defaults(run=bench)
     return top

@@ -29,14 +29,15 @@ from .problem import Box, Categorical, Integer, Interval, Pool, Problem, Real, f
 from .roi import ASSUMPTIONS, Certificate, Regions, certificate, optimum_interval, regions, roi_objective, search_region
 
 # %% auto #0
-__all__ = ['BETA', 'MODES', 'NOISY', 'FITTED', 'RADII', 'KAPPA', 'LEAP_BETA', 'LEAP_GAIN', 'Functions', 'algorithm_1',
+__all__ = ['BETA', 'MODES', 'NOISY', 'WIDTHS', 'FITTED', 'RADII', 'KAPPA', 'LEAP_BETA', 'LEAP_GAIN', 'Functions', 'algorithm_1',
            'checked_values', 'Archive', 'Query', 'Result', 'violation', 'best_index', 'checked_settings', 'fit_to_json',
            'fit_from_json', 'Surrogates', 'said', 'View', 'view', 'Suggestion', 'Advisor', 'cautious', 'PoolPlaces',
-           'PoolAdvisor', 'LivePool', 'cloud', 'candidates', 'PointPosterior', 'polished', 'with_incumbent', 'Step',
-           'explore', 'score', 'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit', 'practical', 'PracticalPool',
-           'BoxAdvisor', 'with_ends', 'TornLine', 'Journal', 'space_to_json', 'space_from_json', 'make_advisor',
-           'AskTell', 'plain', 'header', 'problem_of', 'Cobalt', 'with_evaluations', 'make_result', 'evaluate',
-           'maximize', 'minimize', 'resumed', 'exhausted', 'check_functions', 'progress_bar', 'standing']
+           'PoolModels', 'PoolAdvisor', 'LivePool', 'cloud', 'candidates', 'PointPosterior', 'polished',
+           'with_incumbent', 'Step', 'explore', 'score', 'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit',
+           'practical', 'PracticalPool', 'BoxAdvisor', 'with_ends', 'TornLine', 'Journal', 'space_to_json',
+           'space_from_json', 'make_advisor', 'AskTell', 'plain', 'header', 'problem_of', 'Cobalt', 'with_evaluations',
+           'make_result', 'evaluate', 'maximize', 'minimize', 'resumed', 'exhausted', 'check_functions', 'progress_bar',
+           'standing']
 
 # %% ../nbs/05_cobalt.ipynb #19c0275a
 def algorithm_1(evaluate: Callable[[int], Mapping[str, float]], posteriors: Mapping[str, GridPosterior | CandidatePosterior], objective: str,
@@ -317,9 +318,12 @@ class View(NamedTuple):
     note: str
 
 
+WIDTHS = (1, 4, 16, 64)  # factors of β
+
+
 def view(look: Callable[[float], tuple[dict[str, Bounds], Regions]], beta: float, allowed: Tensor) -> View:
     "The bounds and sets at β, or at the first wider one whose region of interest holds an `allowed` candidate (m,)."
-    for factor in (1, 4, 16, 64):
+    for factor in WIDTHS:
         bounds, sets = look(factor * beta)
         if (sets.roi & allowed).any():
             note = "" if factor == 1 else f"the region of interest held nothing new at β = {beta:g}, so it was widened to β = {factor * beta:g}"
@@ -415,27 +419,20 @@ class PoolPlaces(Advisor):
         free[[self.problem.space.index(query.x) for query in pending]] = False
         return free if free.any() else ~free
 
-# %% ../nbs/05_cobalt.ipynb #5b0c6bfb
-class PoolAdvisor(PoolPlaces):
-    "Algorithm 1 over a finite set."
+# %% ../nbs/05_cobalt.ipynb #0ed57b5c
+class PoolModels(PoolPlaces):
+    "What is known of the candidates of a finite set: of those with the positions `index` in the pool, all of them unless a subclass drops some."
 
     def __init__(self, problem: Problem, settings: Mapping[str, Any]):
         super().__init__(problem, settings)
+        self.index = torch.arange(len(problem.space))
         self.posteriors: dict[str, CandidatePosterior] = {}
         self.bounds: dict[str, Bounds] = {}
 
-    def open(self, archive: Archive, pending: Sequence[Query]) -> Tensor:
-        "The candidates (m,) that may be asked: new ones and, where an answer is noisy or partial, those that are not yet known to half the noise."
-        free = self.free(archive, pending)
-        if not (self.repeats or self.settings["decoupled"]):
-            return free
-        allowed = self.worked(archive) & (free | self.vague())
-        return allowed if allowed.any() else self.worked(archive)
-
-    def vague(self) -> Tensor:
-        "The candidates (m,) where some function is not known to half its noise."
-        known = [self.posteriors[name].variance <= 0.25 * surrogate.hyper.noise + 1e-9 for name, surrogate in self.surrogates.items()]
-        return ~torch.stack(known).all(0)
+    @property
+    def complete(self) -> bool:
+        "Whether no candidate was dropped."
+        return len(self.index) == len(self.problem.space)
 
     def refresh(self, archive: Archive, fits: Mapping[str, Any] | None = None) -> dict[str, Any]:
         new = super().refresh(archive, fits)
@@ -451,7 +448,8 @@ class PoolAdvisor(PoolPlaces):
         "Begin anew for the functions with a `new` fit, and for those without a posterior."
         for name, surrogate in self.surrogates.items():
             if name in new or name not in self.posteriors:
-                self.posteriors[name] = surrogate.posterior(self.problem.space.features)
+                room = int((1 + self.growth) * len(surrogate.y)) + 16  # enough until the next fit
+                self.posteriors[name] = surrogate.posterior(self.problem.space.features, capacity=room)
                 self.bounds.pop(name, None)
 
     def narrowed(self, name: str, beta: float) -> Bounds:
@@ -464,15 +462,41 @@ class PoolAdvisor(PoolPlaces):
         bounds = {name: self.narrowed(name, beta) for name in self.posteriors}
         return bounds, self.sets(bounds)
 
-    def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
-        "The next query; pending points count as observed at their posterior mean."
+# %% ../nbs/05_cobalt.ipynb #5b0c6bfb
+class PoolAdvisor(PoolModels):
+    "Algorithm 1 over a finite set."
+
+    def open(self, archive: Archive, pending: Sequence[Query]) -> Tensor:
+        "The candidates (m,) that may be asked: new ones and, where an answer is noisy or partial, those that are not yet known to half the noise."
+        free = self.free(archive, pending)[self.index]
+        if not (self.repeats or self.settings["decoupled"]):
+            return free
+        worked = self.worked(archive)[self.index]
+        allowed = worked & (free | self.vague())
+        return allowed if allowed.any() or not self.complete else worked
+
+    def vague(self) -> Tensor:
+        "The candidates (m,) where some function is not known to half its noise."
+        known = [self.posteriors[name].variance <= 0.25 * surrogate.hyper.noise + 1e-9 for name, surrogate in self.surrogates.items()]
+        return ~torch.stack(known).all(0)
+
+    def seen(self, archive: Archive, pending: Sequence[Query]) -> View:
+        "What there is to see and to search; pending points count as observed at their posterior mean."
         X = torch.cat([archive.cube[:0], *(self.problem.space.encode(query.x) for query in pending)])
         with ExitStack() as stack:
             for posterior in self.posteriors.values():
                 stack.enter_context(posterior.fantasy(X))
-            seen = view(self.look, self.beta, self.open(archive, pending))
+            return view(self.look, self.beta, self.open(archive, pending))
+
+    def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
+        "The next query."
+        seen = self.seen(archive, pending)
         choice = self.choice(seen)
-        return Suggestion(self.problem.space.row(choice.index), choice.aspect, choice.value, said(choice.reason, seen.note), *self.standing(seen.bounds, seen.sets))
+        return Suggestion(self.row(choice.index), choice.aspect, choice.value, said(choice.reason, seen.note), *self.standing(seen.bounds, seen.sets))
+
+    def row(self, i: int) -> dict[str, Any]:
+        "The candidate with the position `i` in `index`, in the user's units."
+        return self.problem.space.row(int(self.index[i]))
 
     def certify(self, archive: Archive, delta: float, tolerance: float) -> Certificate:
         "The certificate over the whole pool."
@@ -482,54 +506,53 @@ class PoolAdvisor(PoolPlaces):
 
 # %% ../nbs/05_cobalt.ipynb #0393a094
 class LivePool(PoolAdvisor):
-    "Algorithm 1 over a finite set, without the candidates that have left the region of interest: `posteriors` are at the `live` ones (m,), `bounds` at all."
+    "Algorithm 1 over a finite set, without the candidates that even the widest bounds of the last fit exclude."
+
+    least = 0.5  # a larger share of live candidates is not worth the copy
 
     def __init__(self, problem: Problem, settings: Mapping[str, Any]):
         super().__init__(problem, settings)
-        self.live, self.exhausted = torch.ones(len(problem.space), dtype=torch.bool), False
-
-    def revive(self) -> None:
-        "Make all candidates live."
-        if not self.live.all():
-            self.live = torch.ones_like(self.live)
-            self.posteriors = {name: surrogate.posterior(self.problem.space.features) for name, surrogate in self.surrogates.items()}
+        self.whole = self.posteriors, self.bounds, self.index
 
     def renew(self, new: Mapping[str, Any]) -> None:
         if new:
             self.revive()
-            self.exhausted = False
         super().renew(new)
 
     def refresh(self, archive: Archive, fits: Mapping[str, Any] | None = None) -> dict[str, Any]:
         new = super().refresh(archive, fits)
-        roi = self.sets(self.bounds).roi
-        if (roi & ~self.live).any() or not (roi & self.open(archive, [])).any():
-            self.revive()
-            self.exhausted = True
-        elif not self.exhausted and 2 * roi.sum() < self.live.sum():
-            self.posteriors = {name: posterior.restricted(roi[self.live].nonzero()[:, 0]) for name, posterior in self.posteriors.items()}
-            self.live = roi
+        if new:
+            self.drop(self.look(WIDTHS[-1] * self.beta)[1].roi)
         return new
 
-    def vague(self) -> Tensor:
-        return torch.ones_like(self.live).masked_scatter(self.live, super().vague())
+    def drop(self, live: Tensor) -> None:
+        "Go on with the `live` candidates (m,) alone, if they are few and not none."
+        if not 0 < live.double().mean() < self.least:
+            return
+        self.whole, self.index = (self.posteriors, self.bounds, self.index), live.nonzero()[:, 0]
+        self.posteriors = {name: posterior.restricted(self.index) for name, posterior in self.posteriors.items()}
+        self.bounds = {name: Bounds(*(end[live] for end in ends)) for name, ends in self.bounds.items()}
 
-    def narrowed(self, name: str, beta: float) -> Bounds:
-        if self.live.all():
-            return super().narrowed(name, beta)
-        before, posterior = self.bounds[name], self.posteriors[name]
-        now = intersect(Bounds(*(end[self.live] for end in before)), confidence_bounds(posterior.mean, posterior.variance, self.beta))
-        return Bounds(*(old.masked_scatter(self.live, end) for old, end in zip(before, now)))
+    def revive(self) -> None:
+        "Make all candidates live."
+        if self.complete:
+            return
+        (posteriors, bounds, everything), live = self.whole, self.index
+        for name, posterior in posteriors.items():
+            posterior.catch_up(self.posteriors[name])
+        self.bounds = {name: Bounds(*(old.index_copy(0, live, end) for old, end in zip(ends, self.bounds[name]))) for name, ends in bounds.items()}
+        self.posteriors, self.index = posteriors, everything
 
-    def look(self, beta: float) -> tuple[dict[str, Bounds], Regions]:
-        if beta != self.beta:
-            self.revive()
-        return super().look(beta)
+    def seen(self, archive: Archive, pending: Sequence[Query]) -> View:
+        found = super().seen(archive, pending)
+        if (found.search & found.sets.roi).any() or self.complete:
+            return found
+        self.revive()
+        return super().seen(archive, pending)
 
-    def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
-        if pending:
-            self.revive()
-        return super().suggest(archive, pending, number)
+    def standing(self, bounds: Mapping[str, Bounds], sets: Regions) -> tuple[float, float]:
+        share, gap = super().standing(bounds, sets)
+        return share * len(self.index) / len(self.problem.space), gap
 
 # %% ../nbs/05_cobalt.ipynb #2b6ffec6
 RADII = (0.2, 0.05, 0.0125, 0.003, 8e-4, 2e-4)
@@ -741,7 +764,7 @@ class PracticalPool(LivePool):
 
     def exploit(self, archive: Archive, pending: Sequence[Query]) -> Suggestion | None:
         "The best live candidate that is surely feasible and may be asked; if nothing feasible is known, the likeliest one; else None."
-        allowed, objective = self.open(archive, pending)[self.live], self.posteriors[self.problem.objective]
+        allowed, objective = self.open(archive, pending), self.posteriors[self.problem.objective]
         bounds = {name: confidence_bounds(posterior.mean, posterior.variance, KAPPA**2) for name, posterior in self.posteriors.items()}
         sure = self.sets(bounds).feasible & allowed
         if not allowed.any() or (archive.feasible().any() and not sure.any()):
@@ -752,8 +775,7 @@ class PracticalPool(LivePool):
         else:
             hope = torch.where(allowed, log_feasibility(self.posteriors, self.limits), -math.inf)
             index, reason = int(hope.argmax()), f"to find a feasible point: this one is feasible with probability {float(hope.max().exp()):.2g}"
-        x, gain = self.problem.space.row(int(self.live.nonzero()[index, 0])), float(objective.mean[index] - sets.lcb_max)
-        return Suggestion(x, "exploit", gain, reason, *self.standing(seen, sets))
+        return Suggestion(self.row(index), "exploit", float(objective.mean[index] - sets.lcb_max), reason, *self.standing(seen, sets))
 
 # %% ../nbs/05_cobalt.ipynb #5bd9e651
 class BoxAdvisor(Advisor):

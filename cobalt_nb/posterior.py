@@ -104,10 +104,11 @@ def grown(A: Tensor, *shape: int) -> Tensor:
 class GrowingFactor:
     "The factor `L` (n, n) of the noisy covariance at `X` (n, d), and `z` $= L^{-1}(y - m)$ (n,)."
 
-    def __init__(self, hyper: Hyperparameters, X: Tensor, y: Tensor):
+    def __init__(self, hyper: Hyperparameters, X: Tensor, y: Tensor, capacity: int = 0):
         self.hyper, self.n, self._X = hyper, len(X), X
         self._L = stable_cholesky(noisy_covariance(hyper, X))
         self._z = torch.linalg.solve_triangular(self._L, (y - hyper.mean)[:, None], upper=False)[:, 0]
+        if capacity > self.n: GrowingFactor.reserve(self, capacity)
 
     X = property(lambda self: self._X[: self.n])
     L = property(lambda self: self._L[: self.n, : self.n])
@@ -139,8 +140,8 @@ class CandidatePosterior(GrowingFactor):
     "The posterior at `candidates` (m, d) given `y` (n,) at `X` (n, d): `.mean` (m,), `.variance` (m,)."
 
     def __init__(self, hyper: Hyperparameters, X: Tensor, y: Tensor, candidates: Tensor, capacity: int = 0, chunk: int = 500):
-        super().__init__(hyper, X, y)
-        self.candidates, self._V = candidates, X.new_empty(max(self.n, capacity), len(candidates))
+        super().__init__(hyper, X, y, capacity)
+        self.candidates, self._V = candidates, X.new_empty(len(self._z), len(candidates))
         for start in range(0, len(candidates), chunk):
             self.V[:, start : start + chunk] = self.solve(candidates[start : start + chunk])
         self.mean = hyper.mean + self.z @ self.V
@@ -173,11 +174,20 @@ class CandidatePosterior(GrowingFactor):
         return self.kernel(self.candidates[I], self.candidates[J]) - self.V[:, I].T @ self.V[:, J]
 
     def restricted(self, index: Tensor) -> "CandidatePosterior":
-        "The same posterior at the candidates with the positions `index`; the two share the factor, so only one of them may learn more."
+        "The same posterior at the candidates with the positions `index`; the two share the factor, so only one of them may learn, and the other may catch up."
         part = copy(self)
         part.candidates, part._V = self.candidates[index], grown(self.V[:, index], len(self._z), len(index))
         part.mean, part.variance = self.mean[index], self.variance[index]
         return part
+
+    def catch_up(self, ahead: GrowingFactor) -> None:
+        "Learn all that `ahead`, which had this factor once, has observed since: q rows in one pass over `V`."
+        n, rows = self.n, ahead.kernel(ahead.X[self.n :], self.candidates).sub_(ahead.L[self.n :, : self.n] @ self.V)
+        rows = torch.linalg.solve_triangular(ahead.L[n:, n:], rows, upper=False)
+        self.n, self._X, self._L, self._z = ahead.n, ahead._X, ahead._L, ahead._z
+        if self.n > len(self._V): self._V = grown(self._V, len(self._z), len(self.candidates))
+        self._V[n : self.n] = rows
+        self.mean, self.variance = self.mean + ahead.z[n:] @ rows, (self.variance - rows.square().sum(0)).clamp_min_(0)
 
     @contextmanager
     def fantasy(self, X: Tensor) -> Iterator["CandidatePosterior"]:

@@ -276,11 +276,8 @@ class Pool:
     def __init__(self, rows: pd.DataFrame | Mapping[str, Any] | np.ndarray | Tensor):
         self.frame = _pool_frame(rows)
         self.features = torch.from_numpy(np.hstack([_feature_columns(self.frame[name]) for name in self.frame]))
+        self.names = tuple(self.frame)
         self._rows = {row: i for i, row in enumerate(self.frame.itertuples(index=False, name=None))}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.frame)
 
     @property
     def dim(self) -> int:
@@ -292,7 +289,7 @@ class Pool:
 
     def row(self, index: int) -> dict[str, Any]:
         "The candidate with this position, in the user's units."
-        return {name: value.item() if isinstance(value, np.generic) else value for name, value in zip(self.names, self.frame.iloc[index])}
+        return {name: value.item() if isinstance(value := self.frame[name].iat[index], np.generic) else value for name in self.names}
 
     def index(self, point: Mapping[str, Any]) -> int:
         "The position of a candidate."
