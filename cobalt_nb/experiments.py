@@ -41,13 +41,13 @@ from .problem import Box, Pool, as_interval, margin, reward, simple_regret
 from .tasks import SCAN, TASKS, PaperTask, Task
 
 # %% auto #0
-__all__ = ['PROTOCOLS', 'Method', 'BASELINES', 'METHODS', 'RESULTS', 'COMPARED', 'ONE_THREAD', 'QUICK', 'FLOOR', 'Arena', 'arena',
-           'cobalt', 'baseline', 'Trial', 'known', 'streams', 'initial_points', 'true_reward', 'evaluate', 'one_thread',
-           'run_trial', 'as_table', 'settings', 'versions', 'to_text', 'from_text', 'attributes', 'opened', 'header',
-           'read', 'save', 'write_whole', 'extended', 'stored', 'pack', 'unpack', 'load', 'as_part', 'study',
-           'remaining', 'disagreement', 'environment', 'follow_parent', 'process_pool', 'dask_pool', 'run_study',
-           'failure', 'reproduce', 'relative_regret', 'evaluations_to', 'summary', 'summaries', 'bootstrap_interval',
-           'paired', 'compare']
+__all__ = ['PROTOCOLS', 'Method', 'BASELINES', 'METHODS', 'RESULTS', 'COMPARED', 'FIRST_SEED', 'ONE_THREAD', 'QUICK', 'FLOOR',
+           'Arena', 'arena', 'cobalt', 'baseline', 'Trial', 'known', 'streams', 'initial_points', 'true_reward',
+           'evaluate', 'one_thread', 'run_trial', 'as_table', 'settings', 'versions', 'to_text', 'from_text',
+           'attributes', 'opened', 'header', 'read', 'save', 'write_whole', 'extended', 'stored', 'pack', 'unpack',
+           'load', 'as_part', 'study', 'remaining', 'disagreement', 'environment', 'follow_parent', 'process_pool',
+           'dask_pool', 'run_study', 'failure', 'reproduce', 'relative_regret', 'evaluations_to', 'summary',
+           'summaries', 'bootstrap_interval', 'paired', 'compare']
 
 # %% ../nbs/10_experiments.ipynb #03807eea
 PROTOCOLS: dict[str, dict[str, PaperTask]] = {
@@ -323,6 +323,7 @@ def as_part(frame: pd.DataFrame) -> pd.DataFrame:
 
 # %% ../nbs/10_experiments.ipynb #9a6df016
 COMPARED = ("cobalt", "cobalt-paper", "cei", "cmes", "scbo", "random")
+FIRST_SEED = {"paper": 100, "scan": 100, "practical": 0}
 
 
 def study(protocol: str, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None, trials: int | None = None, budget: int | None = None) -> list[Trial]:
@@ -333,7 +334,7 @@ def study(protocol: str, tasks: Sequence[str] | None = None, methods: Sequence[s
         known("task", task, entries)
     listed = [
         Trial(task, method, seed, budget or entries[task].iterations, protocol)
-        for task in tasks or entries for method in methods or COMPARED for seed in range(trials or entries[task].trials)
+        for task in tasks or entries for method in methods or COMPARED for seed in range(FIRST_SEED[protocol], FIRST_SEED[protocol] + (trials or entries[task].trials))
     ]
     return sorted(listed, key=lambda trial: trial.seed)
 
