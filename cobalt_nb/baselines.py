@@ -24,12 +24,11 @@ from .posterior import CandidatePosterior, Surrogate, Warp, sample_paths
 from .problem import Box, Pool, Problem
 
 # %% auto #0
-__all__ = ['Score', 'RULES', 'Points', 'METHODS', 'Known', 'log_pof', 'log_h', 'log_ei', 'log_worth', 'cei', 'log_joint',
-           'log1mexp', 'log_information', 'path_peaks', 'cmes', 'cmes_five_sigma', 'know', 'limits_of', 'generator_of',
-           'fantasies', 'encoded', 'ScorePool', 'suggestion', 'score_at', 'ascend', 'ScoreBox', 'Bilog',
-           'BilogSurrogate', 'copula', 'interpolated', 'CopulaSurrogate', 'thompson', 'TrustRegion', 'improves',
-           'region_points', 'Scbo', 'ScboBox', 'ScboPool', 'RandomSearch', 'RandomPool', 'RandomBox',
-           'baseline_advisor', 'Baseline']
+__all__ = ['Score', 'RULES', 'Row', 'METHODS', 'Known', 'log_pof', 'log_h', 'log_ei', 'log_worth', 'cei', 'log_joint', 'log1mexp',
+           'log_information', 'path_peaks', 'cmes', 'cmes_five_sigma', 'know', 'limits_of', 'generator_of', 'fantasies',
+           'encoded', 'ScorePool', 'suggestion', 'score_at', 'ascend', 'ScoreBox', 'Bilog', 'BilogSurrogate', 'copula',
+           'interpolated', 'CopulaSurrogate', 'thompson', 'TrustRegion', 'improves', 'region_points', 'Scbo', 'ScboBox',
+           'ScboPool', 'RandomSearch', 'RandomPool', 'RandomBox', 'baseline_advisor', 'Baseline']
 
 # %% ../nbs/09_baselines.ipynb #7e916c5a
 Score = Callable[[Tensor, Tensor], Tensor]  # means and standard deviations (K+1, m), the objective's first, to the score (m,)
@@ -351,13 +350,14 @@ class Scbo(Advisor):
         return suggestion(points(index), self.settings["method"], region.length, f"the best of a joint sample in a trust region of side {region.length:.3g}")
 
 # %% ../nbs/09_baselines.ipynb #e37d6ae7
-Points = Callable[[int], dict[str, Any]]  # the candidate with this position, in the user's units
+Row = Callable[[int], dict[str, Any]]  # the candidate with this position, in the user's units
 
 
 class ScboBox(Scbo, BoxAdvisor):
     "SCBO in a box."
 
-    def inside(self, archive: Archive, pending: Sequence[Query], centre: Tensor, length: float, generator: torch.Generator) -> tuple[Points, dict[str, CandidatePosterior]]:
+    def inside(self, archive: Archive, pending: Sequence[Query], centre: Tensor, length: float, generator: torch.Generator) -> tuple[Row, dict[str, CandidatePosterior]]:
+        "The candidates within the region of side `length` around `centre` (d,): a map from position to point, and the posterior of each function there."
         points = self.problem.space.snap(region_points(centre, length, 2000, generator))
         posteriors = {name: surrogate.posterior(points) for name, surrogate in self.surrogates.items()}
         for posterior, x in itertools.product(posteriors.values(), encoded(self.problem.space, pending)):
@@ -368,7 +368,8 @@ class ScboBox(Scbo, BoxAdvisor):
 class ScboPool(Scbo, ScorePool):
     "SCBO over a pool."
 
-    def inside(self, archive: Archive, pending: Sequence[Query], centre: Tensor, length: float, generator: torch.Generator) -> tuple[Points, dict[str, CandidatePosterior]]:
+    def inside(self, archive: Archive, pending: Sequence[Query], centre: Tensor, length: float, generator: torch.Generator) -> tuple[Row, dict[str, CandidatePosterior]]:
+        "The candidates within the region of side `length` around `centre` (d,): a map from position to point, and the posterior of each function there."
         distance = (self.problem.space.features - centre).abs().amax(1).masked_fill(~self.open(archive, pending), math.inf)
         least = distance.kthvalue(min(100, int(distance.isfinite().sum()))).values
         near = (distance <= least.clamp_min(length / 2)).nonzero()[:, 0]

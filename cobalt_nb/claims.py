@@ -81,7 +81,7 @@ def portions() -> Iterator[Measurement]:
     for name, entry in TASKS.items():
         task = entry.make()
         yield counted("portion", name, task.is_feasible(task.design(2**14 if name == "converter" else 2**17), noise=False))
-    readings = {"vessel, RE2-4-3": Vessel(rounded=True), "spring, RE2-3-5": Spring(bounds="re"), "car, drawn anew": Car(stochastic=True)}
+    readings = {"vessel, RE2-4-3": Vessel(rounded=True), "spring, RE2-3-5": Spring(bounds="re"), "car, drawn anew": Car(stochastic=True), "car, RE9-7-1": Car(stochastic=True, shared=True)}
     for name, task in (readings | {f"scan-{percent}": entry.make() for percent, entry in SCAN.items()}).items():
         yield counted("portion", name, task.is_feasible(task.design(2**17), noise=False))
 
@@ -463,7 +463,7 @@ def portion(evidence: Evidence, task: str, other: str = "", reading: str = "", b
 
 def cited(evidence: Evidence) -> Finding:
     "The portions of the formulations that the paper cites."
-    cases = {"vessel": "vessel, RE2-4-3", "spring": "spring, RE2-3-5", "car": "car"}
+    cases = {"vessel": "vessel, RE2-4-3", "spring": "spring, RE2-3-5", "car": "car, RE9-7-1"}
     found = {task: evidence.fact("portion", case).mean for task, case in cases.items()}
     agree = [task for task, share in found.items() if abs(share - TASKS[task].portion) <= 0.1 * TASKS[task].portion]
     verdict = graded(len(agree) == 3, bool(agree))
@@ -574,7 +574,7 @@ def shrinks(evidence: Evidence) -> Finding:
     "How much of the space is left in the ROI."
     cautious, bold = (evidence.fact("ROI share", case).mean for case in ("lemma", "β = 4"))
     return Finding(f"in the ROI after 40 steps: {percent(cautious)} of the space with β of the lemma, {percent(bold)} with β = 4", "shrinks", graded(cautious < 0.5, bold < 0.5),
-                   f"With β of the lemma the region shrinks {1 / cautious:.0f} times, with β = 4 {1 / bold:.0f} times.")
+                   f"The region shrinks by a factor of {1 / cautious:.0f} with β of the lemma, and of {1 / bold:.0f} with β = 4.")
 
 # %% ../nbs/12_claims.ipynb #69a16096
 def direct_gains(evidence: Evidence) -> Finding:
@@ -604,7 +604,7 @@ def stalls(evidence: Evidence) -> Finding:
     "Whether Algorithm 2 needs more than its last line."
     literal, truncated, coupled = (evidence.fact("stalls", case) for case in ("decoupled, literal", "decoupled, truncated", "coupled, literal"))
     verdict = graded(literal.mean <= 0.02, truncated.mean <= 0.02 and literal.mean <= 0.1)
-    why = "The rule of equation (5) evaluates a known objective again and again; the truncated form does not." if verdict != REPRODUCED else "Hardly a run stalls."
+    why = "The rule of equation (5) evaluates a known objective again and again; the truncated form hardly ever does." if verdict != REPRODUCED else "Hardly a run stalls."
     return Finding(f"runs that repeat one query: {of(literal)} (coupled {coupled.hits}; truncated {truncated.hits})", "a similar guarantee", verdict, why)
 
 # %% ../nbs/12_claims.ipynb #b1003bbe
@@ -642,7 +642,7 @@ def promise(evidence: Evidence, about: str, case: str, repaired: tuple[str, str]
     found = evidence.fact(about, case)
     mended = evidence.fact(*repaired) if repaired else None
     verdict = graded(found.low >= 1 - DELTA, found.high >= 1 - DELTA)
-    measured = f"{of(found)} runs, {found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]" + (f"; with {repaired[1]} {of(mended)}" if mended else "")
+    measured = f"{of(found)} runs, {found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]" + (f"; with {repaired[1]}: {of(mended)}" if mended else "")
     return Finding(measured, f"at least {1 - DELTA:g}", verdict, why.get(verdict, f"The frequency is {'above' if verdict == REPRODUCED else 'near' if verdict == PARTLY else 'below'} the promise."))
 
 
@@ -681,7 +681,7 @@ def steady_beta(evidence: Evidence) -> Finding:
     fixed = [evidence.fact("beta", f"horizon 200, t = {t}").mean for t in (1, 200)]
     verdict = graded(last <= first, fixed[0] == fixed[1])
     why = {REPRODUCED: "It does not grow.", PARTLY: "The sum of 1/π_t over all steps is 1, so β_t must grow; it can be constant only for a horizon that is fixed in advance.", NOT: "It grows."}
-    return Finding(f"β_1 = {first:.1f}, β_200 = {last:.1f}; for a fixed horizon of 200 {fixed[0]:.1f}", "constant, non-increasing", verdict, why[verdict])
+    return Finding(f"β_1 = {first:.1f}, β_200 = {last:.1f}; for a fixed horizon of 200: {fixed[0]:.1f}", "constant, non-increasing", verdict, why[verdict])
 
 
 def information_constant(evidence: Evidence) -> Finding:
@@ -871,7 +871,7 @@ def independent(evidence: Evidence) -> Finding:
     kinds = [evidence.regrets("paper", task, OURS).loc[0].nunique() for task in TASKS]
     later = evidence.published.query("iteration == 50 and method == 'cobalt'")
     verdict = graded(flat == 0, bool((later["high"] > later["low"]).all()))
-    return Finding(f"initial regrets differ on {sum(kind > 1 for kind in kinds)} of {len(kinds)} tasks, by up to {max(kinds)} values", f"a band of no width at the start in {flat} of {len(start)} panels", verdict,
+    return Finding(f"initial regrets differ on {sum(kind > 1 for kind in kinds)} of {len(kinds)} tasks, with up to {max(kinds)} distinct values", f"a band of no width at the start in {flat} of {len(start)} panels", verdict,
                    "All published trials of a panel begin with the same regret, so they share their initial points; ours are drawn anew." if flat else "The published bands have a width from the start.")
 
 # %% ../nbs/12_claims.ipynb #116b1e1a

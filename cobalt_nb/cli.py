@@ -10,6 +10,8 @@ import json
 import sys
 from pathlib import Path
 
+from . import __version__
+
 # %% auto #0
 __all__ = ['EXAMPLES', 'demo', 'vessel', 'illustration', 'reproduce', 'chosen', 'report', 'bench', 'positive', 'parser', 'main']
 
@@ -40,11 +42,13 @@ def vessel():
 
     task = Vessel()
     result = maximize(task.functions, task.space, task.objective, task.constraints, budget=60, noise=0.0)
-    return result, result.plot().figure
+    ax = result.plot()
+    ax.set_ylim(-12_000, -8_000)  # the first designs cost millions
+    return result, ax.figure
 
 
 def illustration():
-    "A one-dimensional problem in 15 evaluations of Algorithm 1: the result, and the step that would come next."
+    "A one-dimensional problem in 15 evaluations of Algorithm 1: the result, and the fifth step."
     import math
 
     from cobalt_nb.figures import plot_regions
@@ -130,7 +134,7 @@ def positive(text: str) -> int:
 EXAMPLES = """examples:
   cobalt-nb demo                 the demonstration; writes its figures to ./cobalt-demo
   cobalt-nb demo --out figures   the same, into another folder
-  cobalt-nb reproduce --quick    every figure in a small version, in about two minutes
+  cobalt-nb reproduce --quick    the experiments in a small version, in about two minutes
   cobalt-nb reproduce            the paper's experiments, 15 trials each; continues where it stopped
   cobalt-nb reproduce scan --methods cobalt cei --trials 5
   cobalt-nb report               one page with figures, tables and claims: cobalt-report.html
@@ -149,27 +153,29 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="command")
-    show = commands.add_parser("demo", help="a first look at what the package does, with figures")
+    command = lambda name, what, **options: commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.", **options)
+    show = command("demo", "a first look at what the package does, with figures")
     show.add_argument("--out", default="cobalt-demo", metavar="FOLDER", help="where the figures go (default: %(default)s)")
     show.set_defaults(run=demo)
-    again = commands.add_parser("reproduce", help="run the paper's experiments, or what is left of them")
-    again.add_argument("protocols", nargs="*", default=["paper", "scan"], metavar="PROTOCOL", help="paper, scan or practical (default: paper scan)")
+    again = command("reproduce", "run the paper's experiments, or what is left of them", usage="cobalt-nb reproduce [PROTOCOL ...] [options]")
+    again.add_argument("protocols", nargs="*", default=["paper", "scan"], metavar="PROTOCOL", help="before the options: paper (six tasks over finite sets), scan (one task, 10 to 90 %% feasible), practical (continuous spaces); default: paper scan")
     again.add_argument("--tasks", nargs="+", metavar="TASK", help="only these tasks")
-    again.add_argument("--methods", nargs="+", metavar="METHOD", help="only these methods (default: cobalt cei cmes scbo random)")
+    again.add_argument("--methods", nargs="+", metavar="METHOD", help="only these methods (default: cobalt cobalt-paper cei cmes scbo random)")
     again.add_argument("--trials", type=positive, metavar="N", help="trials a method and task (default: those of the protocol)")
     again.add_argument("--out", metavar="FOLDER", help="where the trials go (default: results, or results-quick)")
     again.add_argument("--workers", type=positive, metavar="N", help="processes (default: one a core)")
     again.add_argument("--dask", metavar="ADDRESS", help="use the workers of this dask scheduler, such as tcp://127.0.0.1:8786")
     again.add_argument("--quick", action="store_true", help="two trials and small budgets")
     again.set_defaults(run=reproduce)
-    tell = commands.add_parser("report", help="figures, tables and claims from stored results")
+    tell = command("report", "figures, tables and claims from stored results")
     tell.add_argument("--results", metavar="FOLDER", help="what `reproduce` has written (default: the results of the book)")
     tell.add_argument("--out", default="cobalt-report.html", metavar="FILE", help="the page (default: %(default)s)")
     tell.add_argument("--claims", action="store_true", help="print the ledger of claims instead")
     tell.add_argument("--json", action="store_true", help="the ledger as rows: claim, where, measured, published, verdict, why")
     tell.set_defaults(run=report)
-    speed = commands.add_parser("bench", help="speed against BoTorch, measured in one run")
+    speed = command("bench", "speed against BoTorch, measured in one run")
     speed.add_argument("--n", type=positive, nargs="+", default=[50, 200, 500, 1000], metavar="N", help="numbers of observations (default: 50 200 500 1000)")
     speed.add_argument("--candidates", type=positive, default=10_000, metavar="M", help="size of the candidate set (default: %(default)s)")
     speed.add_argument("--whole", action="store_true", help="steps that never drop a candidate: the slowest case")
@@ -187,5 +193,5 @@ def main(argv: list[str] | None = None) -> int:
         print(f"cobalt-nb: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("cobalt-nb: interrupted; what is stored is whole, and the same command continues it", file=sys.stderr)
+        print("cobalt-nb: interrupted" + ("; what is stored is whole, and the same command continues it" if args.run is reproduce else ""), file=sys.stderr)
         return 130

@@ -50,14 +50,14 @@ class Levels(NamedTuple):
 
 # %% ../nbs/02_confidence.ipynb #fac3a15a
 def level_sets(bounds: Bounds, lower: float = -math.inf, upper: float = math.inf) -> Levels:
-    "S, L and U of the constraint `lower` ≤ c ≤ `upper`."
+    "S, L and U of the constraint `lower` ≤ c ≤ `upper`, from its `bounds` (..., m): three masks (..., m)."
     superlevel = (bounds.lower >= lower) & (bounds.upper <= upper)
     sublevel = (bounds.upper < lower) | (bounds.lower > upper)
     return Levels(superlevel, sublevel, ~(superlevel | sublevel))
 
 # %% ../nbs/02_confidence.ipynb #bb3a5a99
 def intersect(previous: Bounds, current: Bounds) -> Bounds:
-    "The intersection of two intervals at each candidate; where they are disjoint, the current interval alone."
+    "The intersection of two intervals at each candidate, all (..., m); where they are disjoint, the current interval alone."
     lower = torch.maximum(previous.lower, current.lower)
     upper = torch.minimum(previous.upper, current.upper)
     crossed = lower > upper

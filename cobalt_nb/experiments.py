@@ -52,7 +52,7 @@ __all__ = ['PROTOCOLS', 'Method', 'BASELINES', 'METHODS', 'RESULTS', 'COMPARED',
 # %% ../nbs/10_experiments.ipynb #03807eea
 PROTOCOLS: dict[str, dict[str, PaperTask]] = {
     "paper": TASKS,
-    "practical": {name: replace(entry, candidates=0, iterations=100, trials=15, noise=(math.sqrt(0.1) if name == "rastrigin" else 0.0, 0.0)) for name, entry in TASKS.items()},
+    "practical": {name: replace(entry, candidates=0, iterations=100, trials=15, noise=(math.sqrt(0.1) if name == "rastrigin" else 0.0, 0.0), unit=1.0) for name, entry in TASKS.items()},
     "scan": {f"scan-{percent}": entry for percent, entry in SCAN.items()},
 }
 

@@ -641,7 +641,7 @@ def draw_scale(ax: Axes, place: float, labels: Mapping[float, str]) -> None:
     "An upright axis at this place, with labels at their heights."
     ax.axvline(place, color="k", lw=0.8, zorder=3)
     for y, label in labels.items():
-        ax.annotate(label, (place, y), (3, 0), textcoords="offset points", fontsize=7, va="center", zorder=4, bbox={"fc": "w", "ec": "none", "alpha": 0.7, "pad": 0.5})
+        ax.annotate(label, (place, y), (1, 0), textcoords="offset points", fontsize=7, va="center", zorder=4, bbox={"fc": "w", "ec": "none", "alpha": 1.0, "pad": 0.5})
 
 # %% ../nbs/11_figures.ipynb #d9036f7b
 BOXES: dict[str, tuple[float, float, str, str]] = {  # place, text, colour
@@ -744,11 +744,11 @@ def draw_curve(ax: Axes, curve: pd.DataFrame, method: str, floor: float) -> None
 
 def draw_curves(ax: Axes, table: pd.DataFrame, published: pd.DataFrame | None = None, log: str = "") -> None:
     "The curves of one task, as `curves` gives them, and published ones if there are some; `log` names the axes that are logarithmic, such as \"xy\"."
-    floor = FLOOR * table["high"].max() if "y" in log else 0.0
+    floor = min(FLOOR * table["high"].max(), table["middle"][table["middle"] > 0].min()) if "y" in log else 0.0
     for method in (name for name in METHOD_STYLE if name in set(table["method"])):
         draw_curve(ax, table[table["method"] == method], method, floor)
         told = published[published["method"] == method] if published is not None else table[:0]
-        ax.plot(told["iteration"], told.get("mean", told["iteration"]), color=METHOD_STYLE[method].colour, lw=0.8)
+        ax.plot(told["iteration"], told.get("mean", told["iteration"]), color=METHOD_STYLE[method].colour, ls=METHOD_STYLE[method].dash, lw=0.8)
     ax.set(xscale="log" if "x" in log else "linear", xlim=(float("x" in log), table["iteration"].max()))
     ax.set(**({"yscale": "log"} if "y" in log else {"ylim": (0, None)}))
 
@@ -756,8 +756,8 @@ def draw_curves(ax: Axes, table: pd.DataFrame, published: pd.DataFrame | None = 
 def legend_of(figure: Figure, methods: Collection[str], published: bool) -> None:
     "One legend above all panels of a figure."
     handles = [Line2D([], [], color=style.colour, ls=style.dash, marker=style.marker, ms=4, lw=1.6, label=style.label) for name, style in METHOD_STYLE.items() if name in methods]
-    handles += [Line2D([], [], color="k", lw=0.8, label="published")] * published
-    figure.legend(handles=handles, loc="outside upper center", ncol=min(len(handles), 6), frameon=False, fontsize=8, handlelength=3.5)
+    handles += [Line2D([], [], color="k", lw=0.8, label="published (thin)")] * published
+    figure.legend(handles=handles, loc="outside upper center", ncol=len(handles) if len(handles) < 6 else 4, frameon=False, fontsize=8, handlelength=3.5)
 
 # %% ../nbs/11_figures.ipynb #f477d1fe
 def plot_tasks(results: pd.DataFrame, published: pd.DataFrame | None = None, log: str = "", statistic: Callable[[np.ndarray], tuple[np.ndarray, ...]] = mean_band) -> Figure:
@@ -779,9 +779,9 @@ def plot_tasks(results: pd.DataFrame, published: pd.DataFrame | None = None, log
 
 
 def title_of(protocol: str, task: str) -> str:
-    "A task's name in the paper, and how much of its space is feasible."
+    "A task's name in the paper, and the feasible portion that the paper states."
     entry = PROTOCOLS[protocol][task]
-    return brief(f"{getattr(entry.make, 'func', entry.make).title}, {100 * entry.portion:g} % feasible", 32)
+    return brief(f"{getattr(entry.make, 'func', entry.make).title}, {100 * entry.portion:g} % feasible (paper)", 40)
 
 
 def unit_of(protocol: str, task: str) -> str:

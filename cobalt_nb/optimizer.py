@@ -29,19 +29,19 @@ from .problem import Box, Categorical, Integer, Interval, Pool, Problem, Real, f
 from .roi import ASSUMPTIONS, Certificate, Regions, certificate, optimum_interval, regions, roi_objective, search_region
 
 # %% auto #0
-__all__ = ['BETA', 'MODES', 'NOISY', 'WIDTHS', 'FITTED', 'RADII', 'KAPPA', 'LEAP_BETA', 'LEAP_GAIN', 'Functions', 'algorithm_1',
-           'checked_values', 'Archive', 'Query', 'Result', 'violation', 'best_index', 'checked_settings', 'fit_to_json',
-           'fit_from_json', 'Surrogates', 'said', 'View', 'view', 'Suggestion', 'Advisor', 'cautious', 'PoolPlaces',
-           'PoolModels', 'PoolAdvisor', 'LivePool', 'cloud', 'candidates', 'PointPosterior', 'polished',
+__all__ = ['BETA', 'MODES', 'NOISY', 'WIDTHS', 'FITTED', 'RADII', 'APART', 'KAPPA', 'LEAP_BETA', 'LEAP_GAIN', 'Functions',
+           'algorithm_1', 'checked_values', 'Archive', 'Query', 'Result', 'violation', 'best_index', 'checked_settings',
+           'fit_to_json', 'fit_from_json', 'Surrogates', 'said', 'View', 'view', 'Suggestion', 'Advisor', 'cautious',
+           'PoolPlaces', 'PoolModels', 'PoolAdvisor', 'LivePool', 'cloud', 'candidates', 'PointPosterior', 'polished',
            'with_incumbent', 'Step', 'explore', 'score', 'log_feasibility', 'log_ndtr_interval', 'apart', 'exploit',
-           'practical', 'PracticalPool', 'BoxAdvisor', 'with_ends', 'TornLine', 'Journal', 'space_to_json',
-           'space_from_json', 'make_advisor', 'AskTell', 'plain', 'header', 'problem_of', 'Cobalt', 'with_evaluations',
-           'make_result', 'evaluate', 'maximize', 'minimize', 'resumed', 'exhausted', 'check_functions', 'progress_bar',
-           'standing']
+           'practical', 'explore_alone', 'PracticalPool', 'BoxAdvisor', 'with_ends', 'TornLine', 'Journal',
+           'space_to_json', 'space_from_json', 'make_advisor', 'AskTell', 'plain', 'header', 'problem_of', 'Cobalt',
+           'with_evaluations', 'make_result', 'evaluate', 'maximize', 'minimize', 'resumed', 'exhausted',
+           'check_functions', 'progress_bar', 'standing']
 
 # %% ../nbs/05_cobalt.ipynb #19c0275a
-def algorithm_1(evaluate: Callable[[int], Mapping[str, float]], posteriors: Mapping[str, GridPosterior | CandidatePosterior], objective: str,
-                limits: Mapping[str, tuple[float, float]], beta: float, T: int) -> list[Choice]:
+def algorithm_1(posteriors: Mapping[str, GridPosterior | CandidatePosterior], evaluate: Callable[[int], Mapping[str, float]], objective: str,
+                limits: Mapping[str, tuple[float, float]], T: int, beta: float) -> list[Choice]:
     "COBALt over a finite set: T queries of `evaluate`, which gives the value of every function at a candidate."
     queries = []
     for _ in range(T):                                                                                                  # 2
@@ -58,6 +58,8 @@ def algorithm_1(evaluate: Callable[[int], Mapping[str, float]], posteriors: Mapp
 # %% ../nbs/05_cobalt.ipynb #4e5341e4
 def checked_values(problem: Problem, values: Mapping[str, Any]) -> dict[str, float]:
     "The told values as floats, NaN for what was not observed; an error names what is wrong."
+    if not isinstance(values, Mapping):
+        raise ValueError(f"what was observed must be a dict with a value for each of {', '.join(problem.functions)}; got {values!r}")
     if unknown := [name for name in values if name not in problem.functions]:
         raise ValueError(f"unknown function {unknown[0]!r}; this problem has {', '.join(problem.functions)}")
     told = {}
@@ -290,8 +292,8 @@ class Surrogates:
                 posterior = surrogate.posterior(archive.cube)
                 guess = posterior.mean if surrogate.hyper.noise > NOISY else surrogate.to_model(self.sign(name) * told)
                 unseen = self.pessimist(name, posterior) if self.settings["decoupled"] else torch.full_like(guess, math.nan)
-                guess = torch.where(told.isnan(), unseen, guess)
-                told = self.sign(name) * surrogate.from_model(guess)
+                guess = self.sign(name) * surrogate.from_model(torch.where(told.isnan(), unseen, guess))
+                told = guess if surrogate.hyper.noise > NOISY else torch.where(told.isnan(), guess, told)  # what was told stays as it is, to the last digit
             guesses[name] = told.numpy()
         return guesses
 
@@ -373,7 +375,7 @@ class Advisor(Surrogates):
         return internal if self.problem.maximize else replace(internal, lower=-internal.upper, upper=-internal.lower)
 
 # %% ../nbs/05_cobalt.ipynb #75325278
-FITTED = "each function is a draw from a Gaussian process whose length scales are no shorter than the shortest that its data still allow, down to a fifth of the fitted ones"
+FITTED = "the functions are independent draws from Gaussian processes whose length scales are no shorter than the shortest that their data still allow, down to a fifth of the fitted ones"
 
 
 def cautious(surrogate: Surrogate, nats: float = 2.0) -> Hyperparameters:
@@ -482,9 +484,9 @@ class PoolAdvisor(PoolModels):
 
     def seen(self, archive: Archive, pending: Sequence[Query]) -> View:
         "What there is to see and to search; pending points count as observed at their posterior mean."
-        X = torch.cat([archive.cube[:0], *(self.problem.space.encode(query.x) for query in pending)])
         with ExitStack() as stack:
-            for posterior in self.posteriors.values():
+            for name, posterior in self.posteriors.items():
+                X = torch.cat([archive.cube[:0], *(self.problem.space.encode(query.x) for query in pending if name in query.functions)])
                 stack.enter_context(posterior.fantasy(X))
             return view(self.look, self.beta, self.open(archive, pending))
 
@@ -626,13 +628,16 @@ def with_incumbent(sets: Regions, objective: Bounds, lower: float) -> Regions:
     return sets._replace(lcb_max=threshold, objective=of_objective, roi=of_objective & sets.constraints)
 
 # %% ../nbs/05_cobalt.ipynb #89044b20
+APART = 0.01
+
+
 class Step:
-    "What is known in a Box when a suggestion is due."
+    "What is known in a Box when a suggestion is due: the candidates `points` (m, d), their posteriors, and the `incumbent` (d,)."
 
     def __init__(self, advisor: Advisor, archive: Archive, pending: Sequence[Query], number: int):
         self.advisor, self.archive = advisor, archive
         self.space, self.objective = advisor.problem.space, advisor.problem.objective
-        waiting = torch.cat([archive.cube[:0], *(self.space.encode(query.x) for query in pending)])
+        self.waiting = waiting = torch.cat([archive.cube[:0], *(self.space.encode(query.x) for query in pending)])
         self.known = waiting if advisor.repeats or advisor.settings["decoupled"] else torch.cat([archive.cube, waiting])
         self.found, best = bool(archive.feasible().any()), best_index(archive, advisor.estimates(archive))
         self.incumbent = archive.cube[best]
@@ -640,9 +645,9 @@ class Step:
         allowed = self.allowed(drawn)
         self.points = drawn[allowed] if allowed.any() else drawn
         self.posteriors = {name: surrogate.posterior(self.points) for name, surrogate in advisor.surrogates.items()}
-        for posterior in self.posteriors.values():
-            for x in waiting:
-                posterior.append(x)
+        for query, x in zip(pending, waiting):
+            for name in query.functions:
+                self.posteriors[name].append(x)
 
     def allowed(self, points: Tensor) -> Tensor:
         "Whether each of the `points` (m, d) is new, and not too near to an evaluation that failed."
@@ -653,8 +658,13 @@ class Step:
         bad, good = self.archive.cube[failed], self.archive.cube[~failed]
         return new & (torch.cdist(points, bad) > torch.cdist(bad, good).amin(dim=1) / 2).all(dim=1)
 
+    def clear(self, points: Tensor) -> Tensor:
+        "Whether each of the `points` (m, d) is apart from every pending one; of no matter where a query is of one function."
+        near = torch.cdist(points, self.waiting, p=math.inf) <= APART
+        return ~near.any(dim=1) | self.advisor.settings["decoupled"]
+
     def bounds(self, beta: float) -> dict[str, Bounds]:
-        "The confidence bounds of every function at the candidates."
+        "The confidence bounds (m,) of every function at the candidates."
         return {name: confidence_bounds(posterior.mean, posterior.variance, beta) for name, posterior in self.posteriors.items()}
 
     def look(self, beta: float) -> tuple[dict[str, Bounds], Regions]:
@@ -677,13 +687,14 @@ class Step:
 # %% ../nbs/05_cobalt.ipynb #daa96dc4
 def explore(step: Step, beta: float, boundaries: bool = True) -> Suggestion:
     "The point at which most is to be learned about the optimum; without `boundaries`, about the objective alone."
-    seen = view(step.look, beta, torch.ones(len(step.points), dtype=torch.bool))
+    clear = step.clear(step.points)
+    seen = view(step.look, beta, clear if clear.any() else ~clear)
     choice = step.advisor.choice(seen, boundaries)
     x, value, root, threshold = step.points[choice.index], choice.value, math.sqrt(beta), float(seen.sets.lcb_max)
-    if choice.aspect == step.objective and threshold > -math.inf:
+    if choice.aspect == step.objective and threshold > -math.inf and not step.advisor.settings["decoupled"]:
         end = step.polish(x, root, root)
         better = score(step, end, root, root) - threshold
-        if better > value and step.allowed(end[None]).all():
+        if better > value and (step.allowed(end[None]) & step.clear(end[None])).all():
             x, value = end, better
     reason = said(choice._replace(value=value).reason, seen.note)
     return Suggestion(step.space.decode(x[None])[0], choice.aspect, float(value), reason, *step.advisor.standing(seen.bounds, seen.sets))
@@ -736,7 +747,7 @@ def exploit(step: Step, kappa: float = KAPPA) -> Suggestion | None:
     value, x = max(scored, key=lambda pair: pair[0], default=(-math.inf, step.incumbent))
     if value > -math.inf:
         gain = float(value - step.models[step.objective](step.incumbent.numpy())[0]) if step.found else math.inf
-        return Suggestion(step.space.decode(x[None])[0], "exploit", gain, f"to exploit: the best {step.objective} that is surely feasible", *standing)
+        return Suggestion(step.space.decode(x[None])[0], "exploit", gain, f"to exploit: the best {step.objective} that is feasible by a standard deviation", *standing)
     if step.found:
         return None
     x, chance = step.points[hope.argmax()], float(hope.max().exp())
@@ -752,6 +763,15 @@ def practical(step: Step, beta: float, turn: int) -> Suggestion:
     if found and (turn % 4 == 3 or found.value > LEAP_GAIN):
         return found
     return explore(step, LEAP_BETA, boundaries=not step.found) if turn % 4 == 1 else explore(step, beta)
+
+# %% ../nbs/05_cobalt.ipynb #345053ce
+def explore_alone(step: Step, beta: float) -> Suggestion:
+    "The query of Algorithm 2; where it would teach next to nothing, that of wider bounds."
+    for factor in WIDTHS:
+        found = explore(step, factor * beta)
+        if found.value * step.advisor.settings["costs"][found.aspect] > LEAP_GAIN:
+            break
+    return found
 
 # %% ../nbs/05_cobalt.ipynb #3e4eaa92
 class PracticalPool(LivePool):
@@ -771,7 +791,7 @@ class PracticalPool(LivePool):
             return None
         seen, sets = self.look(self.beta)
         if sure.any():
-            index, reason = int(torch.where(sure, objective.mean, -math.inf).argmax()), f"to exploit: the best {self.problem.objective} that is surely feasible"
+            index, reason = int(torch.where(sure, objective.mean, -math.inf).argmax()), f"to exploit: the best {self.problem.objective} that is feasible by a standard deviation"
         else:
             hope = torch.where(allowed, log_feasibility(self.posteriors, self.limits), -math.inf)
             index, reason = int(hope.argmax()), f"to find a feasible point: this one is feasible with probability {float(hope.max().exp()):.2g}"
@@ -779,7 +799,7 @@ class PracticalPool(LivePool):
 
 # %% ../nbs/05_cobalt.ipynb #5bd9e651
 class BoxAdvisor(Advisor):
-    "Algorithm 1 over candidates that follow the region of interest, or the practical cycle."
+    "Algorithm 1 over candidates around the incumbent, or the practical cycle."
 
     growth = 0.02
 
@@ -796,7 +816,9 @@ class BoxAdvisor(Advisor):
     def suggest(self, archive: Archive, pending: Sequence[Query], number: int) -> Suggestion:
         "The next query; pending points count as observed at their posterior mean, and only one of them exploits."
         step = Step(self, archive, pending, number)
-        if self.settings["mode"] == "paper" or self.settings["decoupled"] or any(query.aspect == "exploit" for query in pending):
+        if self.settings["decoupled"]:
+            return explore_alone(step, self.beta)
+        if self.settings["mode"] == "paper" or any(query.aspect == "exploit" for query in pending):
             return explore(step, self.beta)
         return practical(step, self.beta, number - self.settings["n_init"])
 
@@ -922,7 +944,8 @@ class AskTell:
     def _remember(self, point: Mapping[str, Any], told: dict[str, float]) -> None:
         self.archive.add(point, told)
         if waiting := [query for query in self.pending if query.x == self.archive.points[-1]]:
-            self.pending.remove(waiting[0])
+            seen = {name for name, value in told.items() if not math.isnan(value)}
+            self.pending.remove(max(waiting, key=lambda query: len(seen & set(query.functions))))
 
     def _log(self, event: Mapping[str, Any]) -> None:
         if self.journal:
@@ -948,9 +971,18 @@ def problem_of(first: Mapping[str, Any]) -> Problem:
 class Cobalt(AskTell):
     "An optimiser for an expensive objective under expensive constraints."
 
-    def __init__(self, space: Box | Pool, objective: str, constraints: Mapping[str, Any] | None = None, *, maximize: bool = True, mode: str | None = None, beta: float = BETA,
-                 delta: float = 0.1, decoupled: bool = False, costs: Mapping[str, float] | None = None, noise: float | Mapping[str, float] | None = None,
-                 n_init: int | None = None, seed: int = 0, journal: str | Path | None = None):
+    def __init__(self, space: Box | Pool, objective: str,
+                 constraints: Mapping[str, Any] | None = None,  # by name: (lower, upper), None for an open end
+                 *, maximize: bool = True,
+                 mode: str | None = None,  # "practical", the default, also exploits; "paper" is Algorithm 1; a decoupled run is always Algorithm 2
+                 beta: float = BETA,  # of the exploration: the square of the bounds' width in standard deviations
+                 delta: float = 0.1,  # the risk of a certificate
+                 decoupled: bool = False,  # ask for one function at a time
+                 costs: Mapping[str, float] | None = None,  # of one evaluation, by function; needs decoupled=True
+                 noise: float | Mapping[str, float] | None = None,  # the standard deviation of an observation, for all or by name; 0 is deterministic, None lets the data decide
+                 n_init: int | None = None,  # evaluations before the first model; the dimension of the cube + 2
+                 seed: int = 0,
+                 journal: str | Path | None = None):  # a new file, to which every ask and tell is written
         problem = Problem(space, objective, constraints or {}, maximize)
         super().__init__(problem, checked_settings(problem, mode, beta, delta, noise, n_init, seed, decoupled, costs), Journal(journal) if journal else None)
         if self.journal and self.journal.path.exists() and self.journal.path.stat().st_size:
@@ -1033,6 +1065,8 @@ def make_result(archive: Archive, found: Certificate, guesses: Mapping[str, np.n
     message = found.message.partition(": ")[2]
     if ok and math.isinf(found.gap):
         message = "the best evaluation is feasible, but no bound of the optimum can be given yet"
+    elif not ok and (unseen := [name for name in problem.constraints if archive.column(name).isnan().all()]):
+        message = f"{unseen[0]!r} was never observed, so nothing can be called feasible"
     elif not ok and found.status != "infeasible":
         message = "no evaluation was feasible yet; this is the least violating one"
     constraints = {name: float(guesses[name][best]) for name in problem.constraints}
@@ -1049,8 +1083,14 @@ def evaluate(functions: Functions, query: Query) -> dict[str, float]:
     return {name: functions[name](query.x) for name in query.functions}
 
 # %% ../nbs/05_cobalt.ipynb #97c7545b
-def maximize(functions: Functions, space: Box | Pool, objective: str, constraints: Mapping[str, Any] | None = None, budget: int = 100, *,
-             tol: float | None = None, progress: bool = True, journal: str | Path | None = None, **settings: Any) -> Result:
+def maximize(functions: Functions,  # one from a point to a dict of values, or one for each name
+             space: Box | Pool, objective: str,
+             constraints: Mapping[str, Any] | None = None,  # by name: (lower, upper), None for an open end
+             budget: int = 100,  # queries; decoupled, each is of one function
+             *, tol: float | None = None,  # stop when the certificate's gap is at most this, or nothing is feasible
+             progress: bool = True,
+             journal: str | Path | None = None,  # a file to write to, or to continue
+             **settings: Any) -> Result:  # those of Cobalt
     "Evaluate `functions` at most `budget` times (what a journal holds included) to maximise the objective within the constraints."
     opt = resumed(space, objective, constraints, journal, settings)
     check_functions(functions, opt.problem, opt.settings["decoupled"])
@@ -1064,7 +1104,7 @@ def maximize(functions: Functions, space: Box | Pool, objective: str, constraint
 
 
 def minimize(functions: Functions, space: Box | Pool, objective: str, constraints: Mapping[str, Any] | None = None, budget: int = 100, **options: Any) -> Result:
-    "The same for a minimum; the result is in the user's own sign."
+    "Evaluate `functions` at most `budget` times to minimise the objective within the constraints; the options are those of `maximize`."
     return maximize(functions, space, objective, constraints, budget, maximize=False, **options)
 
 # %% ../nbs/05_cobalt.ipynb #526ba6b7
@@ -1107,6 +1147,8 @@ def progress_bar(**options: Any) -> Any:
 
 
 def standing(opt: Cobalt, query: Query) -> str:
-    "The incumbent, its feasibility and the gap in a few words, for a progress bar."
-    best, found = opt.archive.values[best_index(opt.archive)][opt.problem.objective], opt.archive.feasible().any()
-    return f"{'best feasible' if found else 'nothing feasible, least violating'} {best:.5g}, gap {query.gap:.2g}"
+    "The incumbent, its feasibility and what is left to search in a few words, for a progress bar."
+    guesses = opt.advisor.estimates(opt.archive)
+    best = best_index(opt.archive, guesses)
+    word = "best feasible" if violation(opt.problem, guesses)[best] == 0 else "nothing feasible, least violating"
+    return f"{word} {guesses[opt.problem.objective][best]:.5g}, region of interest {query.roi_share:.2%}"

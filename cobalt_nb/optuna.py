@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from .defaults import CASES, OPTIMA, save_runs, stored_optima
 from .experiments import one_thread
-from .optimizer import BETA, LEAP_BETA, Cobalt, Query, Result, Step, Suggestion, explore
+from .optimizer import BETA, Cobalt, Query, Result
 from .problem import Box, Interval, as_interval, as_parameter, reward, simple_regret
 from .roi import Certificate
 
@@ -33,8 +33,8 @@ from .roi import Certificate
 __all__ = ['OBJECTIVE', 'ALL', 'SAMPLERS', 'PROBLEMS', 'CHECKPOINTS', 'COLUMNS', 'RESULTS', 'excess', 'set_within', 'steps',
            'box_spec', 'searchable', 'to_box', 'from_box', 'observations', 'constraint_names', 'check_constraints',
            'check_directions', 'check_arguments', 'choices', 'checked_choices', 'Memory', 'shared_space', 'fresh_seed',
-           'seed_of', 'StudyReader', 'suggested', 'CobaltSampler', 'suggest_functions', 'decoupled', 'StopAtGap',
-           'one_study', 'quiet_optuna', 'load_benchmark', 'benchmark', 'main']
+           'seed_of', 'StudyReader', 'CobaltSampler', 'suggest_functions', 'decoupled', 'StopAtGap', 'one_study',
+           'quiet_optuna', 'load_benchmark', 'benchmark', 'main']
 
 # %% ../nbs/16_optuna.ipynb #b0d6ed14
 try:
@@ -271,19 +271,6 @@ class StudyReader:
             found = memory.opt.result(tolerance)
             return replace(found, x=memory.params(found.x))
 
-# %% ../nbs/16_optuna.ipynb #463a8a50
-def suggested(opt: Cobalt, pending: Sequence[Query], number: int) -> Suggestion:
-    "The suggestion of the optimiser's rule; if it explores next to a pending point, one from wider bounds."
-    found = opt.advisor.suggest(opt.archive, pending, number)
-    if not pending or found.aspect == "exploit":
-        return found
-    waiting, step = opt.problem.space.encode([query.x for query in pending]), Step(opt.advisor, opt.archive, pending, number)
-    for beta in (LEAP_BETA, 4 * LEAP_BETA, 16 * LEAP_BETA):
-        if (opt.problem.space.encode(found.x) - waiting).abs().amax(dim=1).min() > 0.01:
-            break
-        found = explore(step, beta)
-    return found
-
 # %% ../nbs/16_optuna.ipynb #ae969bc6
 class CobaltSampler(StudyReader, BaseSampler):
     "COBALt as a sampler of Optuna: one objective, and constraints that trials report with `set_constraint`."
@@ -320,7 +307,7 @@ class CobaltSampler(StudyReader, BaseSampler):
             [x], function = opt.problem.space.decode(opt.problem.space.sobol(number + 1, self.seed)[number:]), ALL
         else:
             opt.advisor.refresh(opt.archive)
-            x, aspect, *_ = suggested(opt, memory.pending(trials, number, self.n_startup_trials), number)
+            x, aspect, *_ = opt.advisor.suggest(opt.archive, memory.pending(trials, number, self.n_startup_trials), number)
             function = {label: name for name, label in memory.names.items()}.get(aspect, ALL)
         memory.given[number] = x
         return memory.params(x), function

@@ -115,6 +115,7 @@ class GrowingFactor:
     z = property(lambda self: self._z[: self.n])
 
     def kernel(self, X: Tensor, Z: Tensor) -> Tensor:
+        "The prior covariance between the rows of `X` (n, d) and `Z` (m, d): (n, m)."
         return rbf_kernel(X, Z, self.hyper.lengthscale, self.hyper.outputscale)
 
     def solve(self, Z: Tensor) -> Tensor:
@@ -150,10 +151,12 @@ class CandidatePosterior(GrowingFactor):
     V = property(lambda self: self._V[: self.n])
 
     def reserve(self, rows: int) -> None:
+        "Make room for `rows` observations, in `V` too."
         super().reserve(rows)
         if rows > len(self._V): self._V = grown(self._V, rows, len(self.candidates))
 
     def push(self, x: Tensor, l: Tensor, y: float | None) -> None:
+        "Append the row of `x` (d,), where `l` $= L^{-1}k_t(x)$ (n,), to the factor and to `V`; move mean and variance."
         row = self.kernel(x[None], self.candidates)[0].sub_(l @ self.V)
         pivot, surprise = super().push(x, l, y)
         self._V[self.n - 1] = row.div_(pivot)
@@ -174,7 +177,7 @@ class CandidatePosterior(GrowingFactor):
         return self.kernel(self.candidates[I], self.candidates[J]) - self.V[:, I].T @ self.V[:, J]
 
     def restricted(self, index: Tensor) -> "CandidatePosterior":
-        "The same posterior at the candidates with the positions `index`; the two share the factor, so only one of them may learn, and the other may catch up."
+        "The same posterior at the candidates with the positions `index`; the two share the factor, so only one of them may learn or fantasise, and the other may catch up."
         part = copy(self)
         part.candidates, part._V = self.candidates[index], grown(self.V[:, index], len(self._z), len(index))
         part.mean, part.variance = self.mean[index], self.variance[index]
@@ -278,14 +281,14 @@ def prior_mode(d: int) -> Hyperparameters:
 # %% ../nbs/01_posterior.ipynb #a31f46b8
 def evidence(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, float, np.ndarray]:
     "Log evidence of `y` (n,) at `X` (n, d) with the best mean, that mean, and the gradient (d + 2,) in $\\log(\\ell, \\sigma^2, s^2)$."
-    R, xi = rbf_kernel(X, X, hyper.lengthscale, hyper.outputscale), X / hyper.lengthscale
-    L = stable_cholesky(R + hyper.noise * torch.eye(len(X), dtype=X.dtype))
+    signal, xi = rbf_kernel(X, X, hyper.lengthscale, hyper.outputscale), X / hyper.lengthscale
+    L = stable_cholesky(signal + hyper.noise * torch.eye(len(X), dtype=X.dtype))
     Ky, K1 = torch.cholesky_solve(torch.stack([y, torch.ones_like(y)], dim=1), L).T
     mean = Ky.sum() / K1.sum()
     alpha = Ky - mean * K1
     value = -0.5 * (y - mean) @ alpha - L.diagonal().log().sum() - 0.5 * len(X) * math.log(2 * math.pi)
     W = torch.cholesky_inverse(L).neg_().addr_(alpha, alpha)
-    M = R.mul_(W)
+    M = signal.mul_(W)  # W ∘ s²R
     row_sums = M.sum(1)
     lengthscale = xi.square().T @ row_sums - (xi * (M @ xi)).sum(0)
     gradient = [*lengthscale.tolist(), 0.5 * hyper.noise * float(W.trace()), 0.5 * float(row_sums.sum())]
@@ -337,9 +340,17 @@ class Standardizer:
         mean, spread = peak * float((y / peak).mean()), peak * float((y / peak).std()) if len(y) > 1 else 0.0
         return cls(mean, spread if spread > 1e-12 * abs(mean) else 1.0)
 
-    def forward(self, y): return (y - self.mean) / self.scale
-    def inverse(self, v): return self.mean + self.scale * v
-    def inverse_variance(self, variance): return self.scale**2 * variance
+    def forward(self, y: Tensor | float) -> Tensor | float:
+        "From the data's scale to the standard one; any shape."
+        return (y - self.mean) / self.scale
+
+    def inverse(self, v: Tensor | float) -> Tensor | float:
+        "From the standard scale to the data's; any shape."
+        return self.mean + self.scale * v
+
+    def inverse_variance(self, variance: Tensor | float) -> Tensor | float:
+        "A variance on the data's scale; any shape."
+        return self.scale**2 * variance
 
 # %% ../nbs/01_posterior.ipynb #7ce5d85e
 @dataclass(frozen=True)
@@ -354,11 +365,13 @@ class Warp:
         return y.clamp(self.upper if self.lower is None else self.lower, self.lower if self.upper is None else self.upper)
 
     def forward(self, y: Tensor) -> Tensor:
+        "$w(y)$, of any shape."
         if math.isinf(self.tau): return y
         h = self.nearest(y)
         return h + self.tau * ((y - h) / self.tau).asinh()
 
     def inverse(self, v: Tensor) -> Tensor:
+        "$w^{-1}(v)$, of any shape."
         if math.isinf(self.tau): return v
         h = self.nearest(v)
         return h + self.tau * ((v - h) / self.tau).sinh()
@@ -405,6 +418,7 @@ class Surrogate:
         return self.standardizer.forward(-math.inf if lower is None else lower), self.standardizer.forward(math.inf if upper is None else upper)
 
     def refit_due(self) -> bool:
+        "Whether the data have grown by the share `growth` since the last refit."
         return len(self.y) - self.fitted >= max(1, self.growth * self.fitted)
 
     def refit(self) -> None:

@@ -100,7 +100,7 @@ def _exponent(x: float) -> int:
 # %% ../nbs/00_problem.ipynb #1fff1f1b
 @dataclass(frozen=True)
 class Integer:
-    "An integer from `low` to `high`, both included: equal bins of one column of the cube (equal in the logarithm if `log`)."
+    "An integer from `low` to `high`, both included: each owns the bin from k − ½ to k + ½ of one column of the cube, on a linear or a logarithmic scale."
     low: int
     high: int
     log: bool = False
@@ -130,6 +130,7 @@ class Categorical:
 
     @property
     def width(self) -> int:
+        "Columns of the cube: one for each label."
         return len(self.labels)
 
     def encode(self, values: Sequence[Any]) -> np.ndarray:
@@ -191,6 +192,7 @@ class Box:
 
     @property
     def names(self) -> tuple[str, ...]:
+        "The names of the parameters, in order."
         return tuple(self.parameters)
 
     @property

@@ -56,7 +56,7 @@ class Regions(NamedTuple):
 
 # %% ../nbs/03_roi.ipynb #0cc46de3
 def regions(objective: Bounds, constraints: Mapping[str, Bounds], limits: Mapping[str, tuple[float, float]]) -> Regions:
-    "Every set of §4.2, from the bounds of the objective and of each named constraint, and the constraints' `limits` (lower, upper)."
+    "Every set of §4.2, from the bounds (..., m) of the objective and of each named constraint, and the constraints' `limits` (lower, upper)."
     levels = {name: level_sets(bounds, *limits[name]) for name, bounds in constraints.items()}
     everywhere = torch.ones_like(objective.lower, dtype=torch.bool)
     feasible = all_of((sets.superlevel for sets in levels.values()), everywhere)
@@ -80,7 +80,7 @@ def optimum_interval(objective: Bounds, regions: Regions) -> Bounds:
     return Bounds(regions.lcb_max, max_on(objective.upper, regions.roi))
 
 # %% ../nbs/03_roi.ipynb #2de686b1
-ASSUMPTIONS = ("each function is a draw from its Gaussian process, with the hyperparameters used",
+ASSUMPTIONS = ("the functions are independent draws from their Gaussian processes, with the hyperparameters used",
                "the noise is independent and Gaussian, with the variance used",
                "the optimum is the best of the candidates, not of the points between them")
 
@@ -95,7 +95,7 @@ class Certificate:
     roi_share: float       # of the candidates, still of interest
     tolerance: float       # the gap that counts as certified
     delta: float           # the risk
-    beta: float            # the width of the bounds
+    beta: float            # the bounds are the mean ± beta**0.5 standard deviations
     assumptions: tuple[str, ...] = ASSUMPTIONS
 
     @property
@@ -111,13 +111,13 @@ class Certificate:
             return f"infeasible: {sure}, every candidate violates a constraint"
         where = f"{sure}, the optimum lies in [{self.lower:.4g}, {self.upper:.4g}]"
         if self.lower == -math.inf or self.upper == math.inf:
-            return f"undecided: no candidate is surely feasible yet; if one is feasible, {where}"
+            return "undecided: no bound of the optimum can be given yet" if self.lower == -math.inf and self.upper == math.inf else f"undecided: if anything is feasible, {where}; one end is open"
         return f"{self.status}: {where}; the gap is {self.gap:.2g} (tolerance {self.tolerance:.2g})"
 
 # %% ../nbs/03_roi.ipynb #c3d28aa8
 def certificate(objective: Bounds, regions: Regions, *, delta: float, beta: float, tolerance: float = 0.0,
                 assumptions: tuple[str, ...] = ASSUMPTIONS) -> Certificate:
-    "Read the certificate off the sets of one problem, whose bounds were made with `beta` of Lemma 1 for the risk `delta`."
+    "Read the certificate off the sets (m,) of one problem, whose bounds were made with `beta` of Lemma 1 for the risk `delta`."
     lower, upper = (float(end) for end in optimum_interval(objective, regions))
     if not regions.constraints.any():
         status = "infeasible"

@@ -274,7 +274,7 @@ CAR_LOADS: dict[str, Terms] = {
 
 # %% ../nbs/08_tasks.ipynb #304f1715
 class Car(Task):
-    "A car side impact at the least weight; `stochastic=True` draws the four uncertain conditions anew at each use."
+    "A car side impact at the least weight; `stochastic=True` draws the four uncertain conditions anew for each load, with `shared=True` once for each design."
 
     title = "Car-7D-8C"
     objective = "minus_weight"
@@ -284,8 +284,8 @@ class Car(Task):
         "door_beam": (0.875, 2.625), "belt_line": (0.4, 1.2), "roof_rail": (0.4, 1.2),
     }
 
-    def __init__(self, stochastic: bool = False, seed: int = 0, **botorch: Any):
-        self.generator = torch.Generator().manual_seed(seed) if stochastic else None
+    def __init__(self, stochastic: bool = False, shared: bool = False, seed: int = 0, **botorch: Any):
+        self.generator, self.shared = torch.Generator().manual_seed(seed) if stochastic else None, shared
         best = None if stochastic else (0.5, 0.97605064587, 0.5, 1.25455037735, 0.875, 0.88418912056, 0.4)
         super().__init__(Box(self.ranges), best=best, worst=None if stochastic else -42.689262, **botorch)
 
@@ -297,7 +297,8 @@ class Car(Task):
         return torch.normal(nominal, torch.tensor([0.006, 0.006, 10.0, 10.0], dtype=x.dtype).expand_as(nominal), generator=self.generator)
 
     def outputs(self, x: Tensor) -> dict[str, Tensor]:
-        loads = {name: polynomial(terms, torch.cat([x, self.conditions(x)], dim=-1)) for name, terms in CAR_LOADS.items()}
+        drawn = [self.conditions(x)] * len(CAR_LOADS) if self.shared else [self.conditions(x) for _ in CAR_LOADS]
+        loads = {name: polynomial(terms, torch.cat([x, conditions], dim=-1)) for (name, terms), conditions in zip(CAR_LOADS.items(), drawn)}
         return {"minus_weight": -polynomial(CAR_WEIGHT, x)} | loads
 
 # %% ../nbs/08_tasks.ipynb #636db9bc
@@ -458,7 +459,7 @@ class ConverterSim(Task):
 # %% ../nbs/08_tasks.ipynb #15e5b89b
 @dataclass(frozen=True)
 class PaperTask:
-    "A task with the protocol of the paper's experiments."
+    "A task with the protocol of the paper's experiments; `portion` is what the paper states, `noise` the standard deviations of objective and constraints."
     make: Callable[[], Task]
     portion: float
     candidates: int

@@ -106,7 +106,9 @@ def page(module: str, root: Path = ROOT, anchor: Callable[[str], str] = str.lowe
     found, where = definitions(tree), places(source, root)
     chapter = next(iter(where.values())).notebook
     blocks = [f"> {ast.get_docstring(tree)}", f"The chapter: [{title(root / 'nbs' / chapter)}](../{chapter})."]
-    for name in exported(path):
+    public = (root / "cobalt_nb" / "__init__.py").read_text(encoding="utf-8")
+    rank = lambda name: (f'"{name}"' not in public, isinstance(found[name], (ast.Assign, ast.AnnAssign)))  # what the package offers first, constants last
+    for name in sorted(exported(path), key=rank):
         node = found[name]
         parts = members(source, node) if isinstance(node, ast.ClassDef) else [(head(source, node), docstring(node))]
         blocks.append(f"## {name} {{#{name}}}")

@@ -41,6 +41,16 @@ for (const heading of document.querySelectorAll("main :is(h2, h3, h4)[id]")) {
   heading.append(element("a", "#", { className: "permalink", href: "#" + heading.id, ariaLabel: "Link to this section" }));
 }
 
+for (const block of document.querySelectorAll("main .code")) {
+  const source = block.textContent, button = element("button", "copy", { className: "copy", ariaLabel: "Copy this code" });
+  button.onclick = async () => {
+    await navigator.clipboard.writeText(source);
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = "copy"; }, 1500);
+  };
+  block.append(button);
+}
+
 // Without a font for mathematics on the machine, sums, roots and brackets do not grow by themselves
 const mathElement = (tag, ...children) => { const node = document.createElementNS("http://www.w3.org/1998/Math/MathML", tag); node.append(...children); return node; };
 const height = node => node.getBoundingClientRect().height, size = node => parseFloat(getComputedStyle(node).fontSize);
