@@ -769,7 +769,7 @@ def plot_tasks(results: pd.DataFrame, published: pd.DataFrame | None = None, log
     figure, axes = plt.subplots(rows, columns, figsize=(0.8 + 2.4 * columns, 0.5 + 1.9 * rows), squeeze=False, layout="constrained")
     for ax, task in zip(axes.flat, tasks):
         draw_curves(ax, table[table["task"] == task], published[published["task"] == task] if published is not None else None, log)
-        ax.set_title(title_of(protocol, task), fontsize=9)
+        ax.set_title(title_of(protocol, task), fontsize=8)
         ax.set_xlabel("iteration")
         ax.set_ylabel(unit_of(protocol, task), fontsize=8)
     for ax in axes.flat[len(tasks) :]:
@@ -781,7 +781,7 @@ def plot_tasks(results: pd.DataFrame, published: pd.DataFrame | None = None, log
 def title_of(protocol: str, task: str) -> str:
     "A task's name in the paper, and the feasible portion that the paper states."
     entry = PROTOCOLS[protocol][task]
-    return brief(f"{getattr(entry.make, 'func', entry.make).title}, {100 * entry.portion:g} % feasible (paper)", 40)
+    return f"{getattr(entry.make, 'func', entry.make).title}\n{100 * entry.portion:g} % feasible in the paper"
 
 
 def unit_of(protocol: str, task: str) -> str:
