@@ -969,20 +969,18 @@ def problem_of(first: Mapping[str, Any]) -> Problem:
 
 # %% ../nbs/05_cobalt.ipynb #96f9e543
 class Cobalt(AskTell):
-    "An optimiser for an expensive objective under expensive constraints."
+    """An optimiser for an expensive objective under expensive constraints, each an interval (lower, upper), None for an open end.
 
-    def __init__(self, space: Box | Pool, objective: str,
-                 constraints: Mapping[str, Any] | None = None,  # by name: (lower, upper), None for an open end
-                 *, maximize: bool = True,
-                 mode: str | None = None,  # "practical", the default, also exploits; "paper" is Algorithm 1; a decoupled run is always Algorithm 2
-                 beta: float = BETA,  # of the exploration: the square of the bounds' width in standard deviations
-                 delta: float = 0.1,  # the risk of a certificate
-                 decoupled: bool = False,  # ask for one function at a time
-                 costs: Mapping[str, float] | None = None,  # of one evaluation, by function; needs decoupled=True
-                 noise: float | Mapping[str, float] | None = None,  # the standard deviation of an observation, for all or by name; 0 is deterministic, None lets the data decide
-                 n_init: int | None = None,  # evaluations before the first model; the dimension of the cube + 2
-                 seed: int = 0,
-                 journal: str | Path | None = None):  # a new file, to which every ask and tell is written
+    - `mode`: "practical", the default, also exploits; "paper" is Algorithm 1 alone. A decoupled run is always Algorithm 2.
+    - `beta`: of the exploration, the square of the bounds' width in standard deviations. `delta`: the risk of a certificate.
+    - `decoupled`: ask for one function at a time. `costs`: of one evaluation of each function.
+    - `noise`: the standard deviation of an observation, for all functions or by name. 0 is deterministic, None lets the data decide.
+    - `n_init`: evaluations before the first model, by default the dimension of the cube + 2. `journal`: a new file for every ask and tell.
+    """
+
+    def __init__(self, space: Box | Pool, objective: str, constraints: Mapping[str, Any] | None = None, *, maximize: bool = True, mode: str | None = None, beta: float = BETA,
+                 delta: float = 0.1, decoupled: bool = False, costs: Mapping[str, float] | None = None, noise: float | Mapping[str, float] | None = None,
+                 n_init: int | None = None, seed: int = 0, journal: str | Path | None = None):
         problem = Problem(space, objective, constraints or {}, maximize)
         super().__init__(problem, checked_settings(problem, mode, beta, delta, noise, n_init, seed, decoupled, costs), Journal(journal) if journal else None)
         if self.journal and self.journal.path.exists() and self.journal.path.stat().st_size:
@@ -1083,15 +1081,16 @@ def evaluate(functions: Functions, query: Query) -> dict[str, float]:
     return {name: functions[name](query.x) for name in query.functions}
 
 # %% ../nbs/05_cobalt.ipynb #97c7545b
-def maximize(functions: Functions,  # one from a point to a dict of values, or one for each name
-             space: Box | Pool, objective: str,
-             constraints: Mapping[str, Any] | None = None,  # by name: (lower, upper), None for an open end
-             budget: int = 100,  # queries; decoupled, each is of one function
-             *, tol: float | None = None,  # stop when the certificate's gap is at most this, or nothing is feasible
-             progress: bool = True,
-             journal: str | Path | None = None,  # a file to write to, or to continue
-             **settings: Any) -> Result:  # those of Cobalt
-    "Evaluate `functions` at most `budget` times (what a journal holds included) to maximise the objective within the constraints."
+def maximize(functions: Functions, space: Box | Pool, objective: str, constraints: Mapping[str, Any] | None = None, budget: int = 100, *,
+             tol: float | None = None, progress: bool = True, journal: str | Path | None = None, **settings: Any) -> Result:
+    """Evaluate `functions` at most `budget` times (what a journal holds included) to maximise the objective within the constraints.
+
+    - `functions`: one callable from a point to a dict of values, or one for each name.
+    - `constraints`: an interval (lower, upper) for each name, None for an open end.
+    - `budget`: counts queries; in a decoupled run each is of one function.
+    - `tol`: stop when the certificate's gap is at most this, or nothing is feasible.
+    - `journal`: a file to write to, or to continue. The other `settings` are those of `Cobalt`.
+    """
     opt = resumed(space, objective, constraints, journal, settings)
     check_functions(functions, opt.problem, opt.settings["decoupled"])
     with progress_bar(total=budget, initial=len(opt.archive), disable=not progress, desc=objective) as bar:
