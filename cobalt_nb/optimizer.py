@@ -659,7 +659,7 @@ class Step:
         return new & (torch.cdist(points, bad) > torch.cdist(bad, good).amin(dim=1) / 2).all(dim=1)
 
     def clear(self, points: Tensor) -> Tensor:
-        "Whether each of the `points` (m, d) is apart from every pending one; of no matter where a query is of one function."
+        "Whether each of the `points` (m, d) is apart from every pending one; in a decoupled run two may meet, for different functions."
         near = torch.cdist(points, self.waiting, p=math.inf) <= APART
         return ~near.any(dim=1) | self.advisor.settings["decoupled"]
 
