@@ -63,8 +63,14 @@ def test_every_module_has_a_script_for_its_reference() -> None:
 def test_the_reference_holds_every_exported_name(module: str) -> None:
     text = reference.page(module)
     names = reference.modules()[module]
-    assert re.findall(r"^## \S+ \{#(\S+)\}$", text, re.M) == names
-    assert re.findall(r"#(\S+)\)\.$", text, re.M) == [name.lower() for name in names]
+    listed = re.findall(r"^## \S+ \{#(\S+)\}$", text, re.M)
+    assert sorted(listed) == sorted(names)
+    assert re.findall(r"#(\S+)\)\.$", text, re.M) == [name.lower() for name in listed]
+
+
+def test_the_reference_begins_with_what_the_package_offers() -> None:
+    listed = re.findall(r"^## (\S+)", reference.page("optimizer"), re.M)
+    assert listed[:5] == ["Query", "Result", "Cobalt", "maximize", "minimize"] and listed.index("BETA") > listed.index("Journal")
 
 
 def test_the_reference_of_a_made_module(tmp_path: Path) -> None:
@@ -73,6 +79,7 @@ def test_the_reference_of_a_made_module(tmp_path: Path) -> None:
     cells = [{"id": "1", "cell_type": "markdown", "source": ["# Made\n", "\n", "## A part"]}, {"id": "2", "cell_type": "code", "source": []}]
     (tmp_path / "nbs" / "00_made.ipynb").write_text(json.dumps({"cells": cells}))
     (tmp_path / "cobalt_nb" / "made.py").write_text(MADE)
+    (tmp_path / "cobalt_nb" / "__init__.py").write_text("")
     text = reference.page("made", root=tmp_path)
     assert "@dataclass\nclass Pair(Base):\n    left: int  # of two\n" in text and "_hidden" not in text
     assert "def swapped(\n    self,\n    twice: bool = False,\n) -> Pair\n" in text and "The two, in turn.\n\nDefined in [A part](../00_made.ipynb#pair)." in text
