@@ -185,8 +185,9 @@ class CandidatePosterior(GrowingFactor):
 
     def catch_up(self, ahead: GrowingFactor) -> None:
         "Learn all that `ahead`, which had this factor once, has observed since: q rows in one pass over `V`."
-        n, rows = self.n, ahead.kernel(ahead.X[self.n :], self.candidates).sub_(ahead.L[self.n :, : self.n] @ self.V)
-        rows = torch.linalg.solve_triangular(ahead.L[n:, n:], rows, upper=False)
+        n = self.n
+        missed = ahead.kernel(ahead.X[n:], self.candidates).sub_(ahead.L[n:, :n] @ self.V)
+        rows = torch.linalg.solve_triangular(ahead.L[n:, n:], missed, upper=False)
         self.n, self._X, self._L, self._z = ahead.n, ahead._X, ahead._L, ahead._z
         if self.n > len(self._V): self._V = grown(self._V, len(self._z), len(self.candidates))
         self._V[n : self.n] = rows
