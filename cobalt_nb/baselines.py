@@ -20,7 +20,7 @@ from torch import Tensor
 from cobalt_nb.optimizer import (
     Advisor, Archive, BoxAdvisor, Cobalt, Journal, PointPosterior, PoolAdvisor, Query, Step, Suggestion, apart, best_index, header, log_ndtr_interval, violation,
 )
-from .posterior import CandidatePosterior, Surrogate, Warp, sample_paths
+from .posterior import CandidatePosterior, Surrogate, Warp, one_blas_thread, sample_paths
 from .problem import Box, Pool, Problem
 
 # %% auto #0
@@ -199,7 +199,8 @@ def ascend(score: Score, models: Sequence[PointPosterior], starts: Tensor, moves
 
     first = starts.numpy().copy()
     bounds = [(0.0, 1.0) if move else (value, value) for x in first for value, move in zip(x, moves)]
-    end = scipy.optimize.minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": steps}).x.reshape(first.shape)
+    with one_blas_thread:
+        end = scipy.optimize.minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": steps}).x.reshape(first.shape)
     return torch.from_numpy(np.clip(end if np.isfinite(end).all() else first, 0, 1))
 
 # %% ../nbs/09_baselines.ipynb #ac04ce5a

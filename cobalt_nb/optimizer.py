@@ -24,7 +24,7 @@ from torch import Tensor
 import cobalt_nb
 from .acquisition import Choice, alpha_constraint, best_candidate, best_candidates, choose
 from .confidence import Bounds, beta_lemma, confidence_bounds, intersect
-from .posterior import CandidatePosterior, GridPosterior, GrowingFactor, Hyperparameters, Standardizer, Surrogate, Warp, log_posterior
+from .posterior import CandidatePosterior, GridPosterior, GrowingFactor, Hyperparameters, Standardizer, Surrogate, Warp, log_posterior, one_blas_thread
 from .problem import Box, Categorical, Integer, Interval, Pool, Problem, Real, feasible, margin
 from .roi import ASSUMPTIONS, Certificate, Regions, certificate, optimum_interval, regions, roi_objective, search_region
 
@@ -617,7 +617,8 @@ def polished(start: Tensor, models: Mapping[str, PointPosterior], objective: str
     first = start.numpy().copy()
     bounds = [(0.0, 1.0) if moves else (value, value) for value, moves in zip(first, free)]
     rules = [{"type": "ineq", "fun": room, "jac": room_slope}] if sides else []
-    end = scipy.optimize.minimize(gain, first, jac=True, method="SLSQP", bounds=bounds, constraints=rules, options={"maxiter": steps, "ftol": 1e-12})
+    with one_blas_thread:
+        end = scipy.optimize.minimize(gain, first, jac=True, method="SLSQP", bounds=bounds, constraints=rules, options={"maxiter": steps, "ftol": 1e-12})
     return torch.from_numpy(np.clip(end.x if np.isfinite(end.x).all() else first, 0, 1))
 
 # %% ../nbs/05_cobalt.ipynb #9ec3009b

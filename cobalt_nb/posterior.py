@@ -4,14 +4,16 @@
 
 # %% auto #0
 __all__ = ['NOISE_FLOOR', 'NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR', 'LEARNED_NOISE_FLOOR', 'FIT_NOISE_FLOOR',
-           'CEILING', 'OUTPUTSCALE_BOUNDS', 'Noise', 'DETERMINISTIC_BONUS', 'Hyperparameters', 'rbf_kernel',
-           'stable_cholesky', 'prior_samples', 'noisy_covariance', 'posterior_mean', 'posterior_covariance',
-           'as_botorch', 'grown', 'GrowingFactor', 'CandidatePosterior', 'GridPosterior', 'fourier_samples',
-           'sample_paths', 'log_priors', 'lognormal', 'pack', 'unpack', 'prior_mode', 'evidence', 'log_bounds',
-           'log_posterior', 'fit_map', 'Standardizer', 'Warp', 'choose_warp', 'Surrogate']
+           'CEILING', 'OUTPUTSCALE_BOUNDS', 'Noise', 'one_blas_thread', 'DETERMINISTIC_BONUS', 'Hyperparameters',
+           'rbf_kernel', 'stable_cholesky', 'prior_samples', 'noisy_covariance', 'posterior_mean',
+           'posterior_covariance', 'as_botorch', 'grown', 'GrowingFactor', 'CandidatePosterior', 'GridPosterior',
+           'fourier_samples', 'sample_paths', 'log_priors', 'lognormal', 'pack', 'unpack', 'prior_mode', 'evidence',
+           'log_bounds', 'log_posterior', 'OneBlasThread', 'fit_map', 'Standardizer', 'Warp', 'choose_warp',
+           'Surrogate']
 
 # %% ../nbs/01_posterior.ipynb #fca5ebe2
 import math
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -25,6 +27,7 @@ from gpytorch.kernels import ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.priors import LogNormalPrior
 from scipy.optimize import minimize
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 # %% ../nbs/01_posterior.ipynb #de34c5e5
@@ -311,6 +314,27 @@ def log_posterior(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, 
     prior, slope = lognormal(pack(hyper), *log_priors(X.shape[1]))
     return value + prior.sum(), mean, gradient + slope
 
+# %% ../nbs/01_posterior.ipynb #b833da13
+class OneBlasThread:
+    "Within the block the linear algebra below NumPy and SciPy has one thread; after the last of several blocks it is as before."
+
+    def __init__(self):
+        self.lock, self.blocks, self.libraries, self.limits = threading.Lock(), 0, None, None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.blocks += 1
+            self.libraries = self.libraries or ThreadpoolController()  # looking for them takes a while, so once
+            if self.blocks == 1: self.limits = self.libraries.limit(limits=1, user_api="blas")
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.blocks -= 1
+            if self.blocks == 0: self.limits.restore_original_limits()
+
+
+one_blas_thread = OneBlasThread()
+
 # %% ../nbs/01_posterior.ipynb #a108a4e1
 def fit_map(X: Tensor, y: Tensor, noise: Noise = None, start: Hyperparameters | None = None,
             learn_outputscale: bool = False, tolerance: float = 2e-9) -> Hyperparameters:
@@ -322,7 +346,8 @@ def fit_map(X: Tensor, y: Tensor, noise: Noise = None, start: Hyperparameters | 
         return -value / len(X), np.where(lower < upper, -gradient / len(X), 0.0)
 
     first = np.clip(pack(start or prior_mode(X.shape[1])), lower, upper)
-    found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=np.stack([lower, upper], axis=1), options={"ftol": tolerance})
+    with one_blas_thread:
+        found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=np.stack([lower, upper], axis=1), options={"ftol": tolerance})
     best = found.x if found.fun < loss(first)[0] else first
     return unpack(best, mean=log_posterior(unpack(best), X, y)[1])
 
