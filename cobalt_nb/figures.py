@@ -288,7 +288,8 @@ def pool_view(opt: Cobalt, points: pd.DataFrame, query: Query) -> View:
     "What the optimiser saw when it made this query, in the order of these m points, which are the whole pool."
     advisor, order = opt.advisor, [opt.problem.space.index(x) for x in points.to_dict("records")]
     explores = query.aspect in opt.problem.functions
-    advisor.revive()
+    if not advisor.complete:
+        advisor.revive()
     seen = view(advisor.look, advisor.beta, advisor.open(opt.archive, opt.pending) if explores else torch.ones(len(order), dtype=torch.bool))
     bounds = {name: Bounds(*(end[order] for end in ends)) for name, ends in seen.bounds.items()}
     return View(bounds, advisor.sets(bounds), seen.search[order], seen.note)

@@ -659,10 +659,10 @@ class Step:
         bad, good = self.archive.cube[failed], self.archive.cube[~failed]
         return new & (torch.cdist(points, bad) > torch.cdist(bad, good).amin(dim=1) / 2).all(dim=1)
 
-    def clear(self, points: Tensor) -> Tensor:
-        "Whether each of the `points` (m, d) is apart from every pending one; in a decoupled run two may meet, for different functions."
+    def clear(self, points: Tensor, meet: bool) -> Tensor:
+        "Whether each of the `points` (m, d) is apart from every pending one, or may `meet` it."
         near = torch.cdist(points, self.waiting, p=math.inf) <= APART
-        return ~near.any(dim=1) | self.advisor.settings["decoupled"]
+        return ~near.any(dim=1) | meet
 
     def bounds(self, beta: float) -> dict[str, Bounds]:
         "The confidence bounds (m,) of every function at the candidates."
@@ -686,16 +686,16 @@ class Step:
         return polished(start, self.models, self.objective, self.advisor.limits, optimism, slack, self.advisor.moves)
 
 # %% ../nbs/05_cobalt.ipynb #daa96dc4
-def explore(step: Step, beta: float, boundaries: bool = True) -> Suggestion:
-    "The point at which most is to be learned about the optimum; without `boundaries`, about the objective alone."
-    clear = step.clear(step.points)
+def explore(step: Step, beta: float, boundaries: bool = True, meet: bool = False) -> Suggestion:
+    "The point at which most is to be learned about the optimum; without `boundaries`, about the objective alone. It may `meet` a pending one, or not."
+    clear = step.clear(step.points, meet)
     seen = view(step.look, beta, clear if clear.any() else ~clear)
     choice = step.advisor.choice(seen, boundaries)
     x, value, root, threshold = step.points[choice.index], choice.value, math.sqrt(beta), float(seen.sets.lcb_max)
     if choice.aspect == step.objective and threshold > -math.inf and not step.advisor.settings["decoupled"]:
         end = step.polish(x, root, root)
         better = score(step, end, root, root) - threshold
-        if better > value and (step.allowed(end[None]) & step.clear(end[None])).all():
+        if better > value and (step.allowed(end[None]) & step.clear(end[None], meet)).all():
             x, value = end, better
     reason = said(choice._replace(value=value).reason, seen.note)
     return Suggestion(step.space.decode(x[None])[0], choice.aspect, float(value), reason, *step.advisor.standing(seen.bounds, seen.sets))
@@ -769,10 +769,10 @@ def practical(step: Step, beta: float, turn: int) -> Suggestion:
 def explore_alone(step: Step, beta: float) -> Suggestion:
     "The query of Algorithm 2; where it would teach next to nothing, that of wider bounds."
     for factor in WIDTHS:
-        found = explore(step, factor * beta)
+        found = explore(step, factor * beta, meet=True)
         if found.value * step.advisor.settings["costs"][found.aspect] > LEAP_GAIN:
-            break
-    return found
+            return found
+    return explore(step, beta) if len(step.waiting) else found
 
 # %% ../nbs/05_cobalt.ipynb #3e4eaa92
 class PracticalPool(LivePool):
@@ -923,15 +923,17 @@ class AskTell:
         return [self._ask() for _ in range(q)]
 
     def _ask(self) -> Query:
-        number, fits = len(self.archive) + len(self.pending), {}
+        number, fits, revived = len(self.archive) + len(self.pending), {}, False
         if number < self.settings["n_init"] or any(not len(self.archive.data(name)[1]) for name in self.problem.functions):
             query = Query(self.advisor.initial(self.archive, self.pending), self.problem.functions, "initial design: spread over the space", "initial design")
         else:
             fits = self.advisor.refresh(self.archive)
+            dropped = not getattr(self.advisor, "complete", True)
             x, aspect, value, reason, share, gap = self.advisor.suggest(self.archive, self.pending, number)
+            revived = dropped and self.advisor.complete
             functions = (aspect,) if self.settings["decoupled"] else self.problem.functions
             query = Query(x, functions, f"{reason}; the region of interest is {share:.2%} of the candidates", aspect, value, share, gap)
-        self._log({"ask": {"x": query.x, "aspect": query.aspect, "reason": query.reason, "fits": fits}})
+        self._log({"ask": {"x": query.x, "aspect": query.aspect, "reason": query.reason, "fits": fits} | ({"revived": True} if revived else {})})
         self.pending.append(query)
         return query
 
@@ -940,12 +942,12 @@ class AskTell:
         point, told = x.x if isinstance(x, Query) else x, checked_values(self.problem, values)
         self.problem.space.encode(point)  # a point outside the space is refused before anything changes
         self._log({"tell": {"x": plain(point), "values": {name: value for name, value in told.items() if not math.isnan(value)}}})
-        self._remember(point, told)
+        self._remember(point, told, x.functions if isinstance(x, Query) else ())
 
-    def _remember(self, point: Mapping[str, Any], told: dict[str, float]) -> None:
+    def _remember(self, point: Mapping[str, Any], told: dict[str, float], asked: Sequence[str] = ()) -> None:
         self.archive.add(point, told)
         if waiting := [query for query in self.pending if query.x == self.archive.points[-1]]:
-            seen = {name for name, value in told.items() if not math.isnan(value)}
+            seen = set(asked) or {name for name, value in told.items() if not math.isnan(value)}
             self.pending.remove(max(waiting, key=lambda query: len(seen & set(query.functions))))
 
     def _log(self, event: Mapping[str, Any]) -> None:
@@ -1001,6 +1003,8 @@ class Cobalt(AskTell):
                 opt._remember(event["tell"]["x"], checked_values(opt.problem, event["tell"]["values"]))
             elif event["ask"]["aspect"] != "initial design":
                 opt.advisor.refresh(opt.archive, event["ask"]["fits"])
+                if event["ask"].get("revived"):
+                    opt.advisor.revive()
         return opt
 
     @classmethod

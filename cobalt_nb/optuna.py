@@ -161,7 +161,7 @@ def checked_choices(number: int, distribution: BaseDistribution, constraints: Se
 
 # %% ../nbs/16_optuna.ipynb #5c8930de
 class Memory:
-    "An optimiser over the parameters of `space`, the finished trials that it `told`, and the points `given` to running ones."
+    "An optimiser over the parameters of `space`, the finished trials that it `told`, and the points `given` to running ones, with what was `asked` there."
 
     def __init__(self, space: Mapping[str, BaseDistribution], constraints: Sequence[str], maximize: bool, settings: Mapping[str, Any]):
         self.made_of = (dict(space), tuple(constraints), maximize, dict(settings))
@@ -170,6 +170,7 @@ class Memory:
         self.opt = Cobalt(Box({name: box_spec(d) for name, d in space.items()}), self.names[OBJECTIVE], limits, maximize=maximize, **named)
         self.told: dict[int, datetime | None] = {}
         self.given: dict[int, dict[str, Any]] = {}
+        self.asked: dict[int, str] = {}
 
     def renamed(self, table: Any) -> Any:
         "A table by function with this optimiser's names; anything else as it is."
@@ -203,12 +204,17 @@ class Memory:
                     self.opt.tell(point, values)
                 self.told[trial.number] = trial.datetime_complete
 
-    def pending(self, trials: Iterable[FrozenTrial], number: int, first: int) -> list[Query]:
+    def pending(self, trials: Iterable[FrozenTrial], number: int, first: int, evaluate: str | None = None) -> list[Query]:
         "Running trials other than this `number`, as queries; one of the last four whose turn since the `first` was odd may be exploiting."
         running = [trial for trial in trials if trial.state == TrialState.RUNNING and trial.number != number]
         kind = lambda trial: "exploit" if (trial.number - first) % 2 and number - trial.number < 4 else "running"
-        points = [(self.point(trial) or self.given.get(trial.number), kind(trial)) for trial in running]
-        return [Query(x, self.opt.problem.functions, "a running trial", aspect) for x, aspect in points if x]
+        points = [(self.point(trial) or self.given.get(trial.number), self.functions(trial, evaluate), kind(trial)) for trial in running]
+        return [Query(x, functions, "a running trial", aspect) for x, functions, aspect in points if x]
+
+    def functions(self, trial: FrozenTrial, evaluate: str | None) -> tuple[str, ...]:
+        "The functions that a running trial evaluates."
+        asked = trial.params.get(evaluate, self.asked.get(trial.number, ALL)) if evaluate else ALL
+        return self.opt.problem.functions if asked == ALL else (self.names[asked],)
 
 # %% ../nbs/16_optuna.ipynb #bc65b427
 def shared_space(trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
@@ -307,9 +313,9 @@ class CobaltSampler(StudyReader, BaseSampler):
             [x], function = opt.problem.space.decode(opt.problem.space.sobol(number + 1, self.seed)[number:]), ALL
         else:
             opt.advisor.refresh(opt.archive)
-            x, aspect, *_ = opt.advisor.suggest(opt.archive, memory.pending(trials, number, self.n_startup_trials), number)
+            x, aspect, *_ = opt.advisor.suggest(opt.archive, memory.pending(trials, number, self.n_startup_trials, self.evaluate), number)
             function = {label: name for name, label in memory.names.items()}.get(aspect, ALL)
-        memory.given[number] = x
+        memory.given[number], memory.asked[number] = x, function
         return memory.params(x), function
 
     def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:

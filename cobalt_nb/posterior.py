@@ -192,7 +192,7 @@ class CandidatePosterior(GrowingFactor):
         missed = ahead.kernel(ahead.X[n:], self.candidates).sub_(ahead.L[n:, :n] @ self.V)
         rows = torch.linalg.solve_triangular(ahead.L[n:, n:], missed, upper=False)
         self.n, self._X, self._L, self._z = ahead.n, ahead._X, ahead._L, ahead._z
-        if self.n > len(self._V): self._V = grown(self._V, len(self._z), len(self.candidates))
+        if len(self._z) > len(self._V): self._V = grown(self._V, len(self._z), len(self.candidates))
         self._V[n : self.n] = rows
         self.mean, self.variance = self.mean + ahead.z[n:] @ rows, (self.variance - rows.square().sum(0)).clamp_min_(0)
 
