@@ -40,12 +40,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 @pytest.mark.filterwarnings("ignore::cobalt_nb.optimizer.TornLine")
 def test_killed_at_random_moments(undisturbed: pd.DataFrame, tmp_path: Path) -> None:
     journal, moments, kills = tmp_path / "killed.jsonl", random.Random(0), 0
-    fork = multiprocessing.get_context("fork")
+    fork, start = multiprocessing.get_context("fork"), time.monotonic()
+    run(tmp_path / "timed.jsonl")
+    whole = time.monotonic() - start  # so that a faster run is killed sooner
     while True:
         told = journal.read_bytes().count(b'"tell"') if journal.exists() else 0
         child = fork.Process(target=run, args=(journal,))
         child.start()
-        child.join(moments.uniform(0.02, 0.5))
+        child.join(whole * moments.uniform(0.01, 0.25))
         if child.exitcode is not None:
             break
         os.kill(child.pid, signal.SIGKILL)
