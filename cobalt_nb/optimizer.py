@@ -954,6 +954,14 @@ class AskTell:
         if self.journal:
             self.journal.write(event)
 
+    def _replay(self, event: Mapping[str, Any]) -> None:
+        if "tell" in event:
+            self._remember(event["tell"]["x"], checked_values(self.problem, event["tell"]["values"]))
+        elif event["ask"]["aspect"] != "initial design":
+            self.advisor.refresh(self.archive, event["ask"]["fits"])
+            if event["ask"].get("revived"):
+                self.advisor.revive()
+
 
 def plain(point: Mapping[str, Any]) -> dict[str, Any]:
     "A point with Python's own numbers, which JSON can write."
@@ -999,12 +1007,7 @@ class Cobalt(AskTell):
         opt = cls.__new__(cls)
         AskTell.__init__(opt, problem_of(first), first["settings"], Journal(journal))
         for event in events:
-            if "tell" in event:
-                opt._remember(event["tell"]["x"], checked_values(opt.problem, event["tell"]["values"]))
-            elif event["ask"]["aspect"] != "initial design":
-                opt.advisor.refresh(opt.archive, event["ask"]["fits"])
-                if event["ask"].get("revived"):
-                    opt.advisor.revive()
+            opt._replay(event)
         return opt
 
     @classmethod
