@@ -1,4 +1,5 @@
 """Packaging for cobalt-nb: every fact is in settings.ini; this file only hands it to setuptools."""
+
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -9,7 +10,11 @@ parser = ConfigParser(delimiters=["="])
 parser.read(root / "settings.ini", encoding="utf-8")
 cfg = parser["DEFAULT"]
 
-extras = {key.removesuffix("_requirements"): cfg[key].split() for key in cfg if key.endswith("_requirements")}
+extras = {
+    key.removesuffix("_requirements"): cfg[key].split()
+    for key in cfg
+    if key.endswith("_requirements")
+}
 optional = sorted({req for name, reqs in extras.items() if name != "dev" for req in reqs})
 extras["dev"] = extras["dev"] + optional  # a developer has every integration, so that its tests run
 

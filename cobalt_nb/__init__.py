@@ -2,17 +2,20 @@
 
 The public names load on first use, so that `import cobalt_nb` and `cobalt-nb --help` answer at once.
 """
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .optimizer import Cobalt, Query, Result, maximize, minimize
-    from .problem import Box, Interval, Pool, Problem
+    from .problem import Interval
+    from .spaces import Box, Pool, Problem
     from .roi import Certificate
 
 __version__ = "0.1.0"
 _HOME = {
-    **dict.fromkeys(["Box", "Interval", "Pool", "Problem"], "problem"),
+    "Interval": "problem",
+    **dict.fromkeys(["Box", "Pool", "Problem"], "spaces"),
     **dict.fromkeys(["Cobalt", "Query", "Result", "maximize", "minimize"], "optimizer"),
     "Certificate": "roi",
 }

@@ -1,8 +1,8 @@
 """The authors' tool: run notebooks, store clean outputs, make the README.
 
     python tests/book.py run                          # every notebook: execute, store clean outputs
-    python tests/book.py run nbs/03_roi.ipynb         # one notebook
-    python tests/book.py run --slow nbs/03_roi.ipynb  # its #|slow cells too
+    python tests/book.py run nbs/method/roi.ipynb         # one notebook
+    python tests/book.py run --slow nbs/method/roi.ipynb  # its #|slow cells too
     python tests/book.py run --check                  # execute, compare text outputs with the stored ones, write nothing
     python tests/book.py readme                       # README.md from nbs/index.ipynb
     python tests/book.py readme --check               # exit code 1 if README.md is stale
@@ -10,6 +10,7 @@
 Every notebook runs in a kernel of its own, in the folder of the notebook, with one thread. A cell marked `#|eval: false` is never
 executed, a cell marked `#|slow` only with --slow; what they stored before is kept.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -17,8 +18,9 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -31,7 +33,11 @@ ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPEN
 def notebooks(root: Path = ROOT) -> list[Path]:
     """Every notebook of the book, in reading order."""
     found = (root / "nbs").rglob("*.ipynb")
-    return sorted(p for p in found if not any(part.startswith((".", "_")) for part in p.relative_to(root).parts))
+    return sorted(
+        p
+        for p in found
+        if not any(part.startswith((".", "_")) for part in p.relative_to(root).parts)
+    )
 
 
 def read(path: Path) -> NotebookNode:
@@ -55,7 +61,9 @@ def is_skipped(cell: NotebookNode, slow: bool) -> bool:
 
 
 def has_slow_cells(path: Path) -> bool:
-    return any(cell.cell_type == "code" and "slow" in directives(cell.source) for cell in read(path).cells)
+    return any(
+        cell.cell_type == "code" and "slow" in directives(cell.source) for cell in read(path).cells
+    )
 
 
 class DirectiveClient(NotebookClient):
@@ -63,7 +71,9 @@ class DirectiveClient(NotebookClient):
 
     slow = False
 
-    async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args: Any, **kwargs: Any) -> NotebookNode:
+    async def async_execute_cell(
+        self, cell: NotebookNode, cell_index: int, *args: Any, **kwargs: Any
+    ) -> NotebookNode:
         if cell.cell_type == "code" and is_skipped(cell, self.slow):
             return cell
         return await super().async_execute_cell(cell, cell_index, *args, **kwargs)
@@ -72,9 +82,22 @@ class DirectiveClient(NotebookClient):
 def execute(path: Path, slow: bool = False, timeout: float = 1800.0) -> NotebookNode:
     """The notebook after a run in a fresh kernel; raises `CellExecutionError` at the first cell that fails."""
     nb = read(path)
-    client = DirectiveClient(nb, timeout=timeout, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}})
+    client = DirectiveClient(
+        nb,
+        timeout=timeout,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+    )
     client.slow = slow
-    env = os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))}
+    env = (
+        os.environ
+        | ONE_THREAD
+        | {
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])
+            )
+        }
+    )
     client.execute(env=env)
     return nb
 
@@ -95,7 +118,11 @@ def joined_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """Consecutive outputs of one stream as one output, since their splitting is a matter of timing."""
     joined: list[NotebookNode] = []
     for out in outputs:
-        if joined and out.output_type == "stream" == joined[-1].output_type and out.name == joined[-1].name:
+        if (
+            joined
+            and out.output_type == "stream" == joined[-1].output_type
+            and out.name == joined[-1].name
+        ):
             joined[-1].text += out.text
         else:
             joined.append(out)
@@ -113,14 +140,20 @@ def text_outputs(nb: NotebookNode) -> Iterator[tuple[str, str]]:
     """(cell id, text) of every code cell: streams and text/plain results; image bytes may differ between machines."""
     for cell in nb.cells:
         if cell.cell_type == "code":
-            texts = [out.get("text") or out.get("data", {}).get("text/plain", "") for out in cell.outputs]
+            texts = [
+                out.get("text") or out.get("data", {}).get("text/plain", "") for out in cell.outputs
+            ]
             yield cell.id, re.sub(r"at 0x[0-9a-f]+", "at 0x…", "\n".join(texts))
 
 
 def stale_outputs(path: Path, slow: bool = False) -> list[str]:
     """The cells whose text output differs from the stored one after a fresh run."""
     stored, fresh = dict(text_outputs(read(path))), dict(text_outputs(clean(execute(path, slow))))
-    return [f"{path.name} cell {key}:\n--- stored\n{stored[key]}\n--- fresh\n{fresh[key]}" for key in fresh if fresh[key] != stored[key]]
+    return [
+        f"{path.name} cell {key}:\n--- stored\n{stored[key]}\n--- fresh\n{fresh[key]}"
+        for key in fresh
+        if fresh[key] != stored[key]
+    ]
 
 
 def store(path: Path, slow: bool = False) -> None:
@@ -137,13 +170,17 @@ def readme(index: Path) -> str:
         found = directives(cell.source)
         if any(name in found for name in HIDDEN) or found.get("include") == "false":
             continue
-        blocks += [rooted_links(cell.source)] if cell.cell_type == "markdown" else code_blocks(cell, found)
+        blocks += (
+            [rooted_links(cell.source)]
+            if cell.cell_type == "markdown"
+            else code_blocks(cell, found)
+        )
     return "\n\n".join(block.strip() for block in blocks if block.strip()) + "\n"
 
 
 def code_blocks(cell: NotebookNode, found: dict[str, str]) -> list[str]:
     """A code cell and its text output, as fenced blocks; output in Markdown as it is."""
-    source = "\n".join(cell.source.splitlines()[len(found):]).strip()
+    source = "\n".join(cell.source.splitlines()[len(found) :]).strip()
     blocks = [] if found.get("echo") == "false" or not source else [f"```python\n{source}\n```"]
     for out in cell.outputs:
         data = out.get("data", {})
@@ -157,7 +194,9 @@ def code_blocks(cell: NotebookNode, found: dict[str, str]) -> list[str]:
 
 def rooted_links(markdown: str) -> str:
     """Links relative to nbs/ become links relative to the root, so that they work in README.md too."""
-    return re.sub(r"\]\((?![a-z]+:|#|/|\.\./)([^)]+)\)", r"](nbs/\1)", markdown).replace("](../", "](")
+    return re.sub(r"\]\((?![a-z]+:|#|/|\.\./)([^)]+)\)", r"](nbs/\1)", markdown).replace(
+        "](../", "]("
+    )
 
 
 def run_command(args: argparse.Namespace) -> int:
@@ -178,17 +217,25 @@ def readme_command(args: argparse.Namespace) -> int:
         target.write_text(text, encoding="utf-8")
         return 0
     fresh = target.exists() and target.read_text(encoding="utf-8") == text
-    print("README.md is in sync" if fresh else "README.md is stale: run `python tests/book.py readme`")
+    print(
+        "README.md is in sync" if fresh else "README.md is stale: run `python tests/book.py readme`"
+    )
     return 0 if fresh else 1
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="book.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="book.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(required=True)
     run = commands.add_parser("run", help="execute notebooks and store clean outputs")
     run.add_argument("notebooks", nargs="*", type=Path)
     run.add_argument("--slow", action="store_true", help="run the cells marked #|slow too")
-    run.add_argument("--check", action="store_true", help="compare text outputs with the stored ones, write nothing")
+    run.add_argument(
+        "--check",
+        action="store_true",
+        help="compare text outputs with the stored ones, write nothing",
+    )
     run.set_defaults(command=run_command)
     front = commands.add_parser("readme", help="make README.md from nbs/index.ipynb")
     front.add_argument("--check", action="store_true", help="only say whether README.md is in sync")

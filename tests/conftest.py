@@ -13,7 +13,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if "not slow" in config.option.markexpr:
         return
     whole = {notebook_of(item) for item in items if item.get_closest_marker("slow")} - {None}
-    twice = [item for item in items if notebook_of(item) in whole and not item.get_closest_marker("slow")]
+    twice = [
+        item for item in items if notebook_of(item) in whole and not item.get_closest_marker("slow")
+    ]
     config.hook.pytest_deselected(items=twice)
     items[:] = [item for item in items if item not in twice]
 

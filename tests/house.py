@@ -1,4 +1,5 @@
 """The rules of the house, each as a function from a repository's root to the list of what breaks it."""
+
 from __future__ import annotations
 
 import ast
@@ -7,22 +8,36 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
+import book
 import yaml
 from nbformat import NotebookNode
 
-import book
-
-WORK_FILES = (".git", ".venv", "_proc", "_docs", "_site", "build", "dist", "*.egg-info", "__pycache__", ".pytest_cache", ".ipynb_checkpoints", ".hypothesis")
+WORK_FILES = (
+    ".git",
+    ".venv",
+    "_proc",
+    "_docs",
+    "_site",
+    "build",
+    "dist",
+    "*.egg-info",
+    "__pycache__",
+    ".pytest_cache",
+    ".ipynb_checkpoints",
+    ".hypothesis",
+)
 MAX_KB = 400
 NOISE = re.compile(r"%\||\bit/s\b|s/it\b|Wall time|CPU times|per loop|\belapsed\b|\d\s?(ms|µs)\b")
 
 
 def copy_of(root: Path, target: Path) -> Path:
     """The repository without work files, in a folder where a check may write."""
-    return Path(shutil.copytree(root, target, symlinks=True, ignore=shutil.ignore_patterns(*WORK_FILES)))
+    return Path(
+        shutil.copytree(root, target, symlinks=True, ignore=shutil.ignore_patterns(*WORK_FILES))
+    )
 
 
 def python(code: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -36,9 +51,17 @@ def changed_by(code: str, root: Path, folder: str, pattern: str) -> list[str]:
         ran = python(code, copy)
         if ran.returncode:
             return [f"{code!r} failed: {ran.stderr.strip().splitlines()[-1]}"]
-        names = {p.relative_to(tree) for tree in (root, copy) for p in (tree / folder).rglob(pattern)}
-        names = {name for name in names if not any(part.startswith(".") or part == "__pycache__" for part in name.parts)}
-        return [str(name) for name in sorted(names) if contents(root / name) != contents(copy / name)]
+        names = {
+            p.relative_to(tree) for tree in (root, copy) for p in (tree / folder).rglob(pattern)
+        }
+        names = {
+            name
+            for name in names
+            if not any(part.startswith(".") or part == "__pycache__" for part in name.parts)
+        }
+        return [
+            str(name) for name in sorted(names) if contents(root / name) != contents(copy / name)
+        ]
 
 
 def contents(path: Path) -> bytes | None:
@@ -47,22 +70,35 @@ def contents(path: Path) -> bytes | None:
 
 def stale_modules(root: Path) -> list[str]:
     """Modules that `nbdev_export` would change."""
-    return changed_by("from nbdev.doclinks import nbdev_export; nbdev_export.__wrapped__()", root, "cobalt_nb", "*.py")
+    return changed_by(
+        "from nbdev.doclinks import nbdev_export; nbdev_export.__wrapped__()",
+        root,
+        "cobalt_nb",
+        "*.py",
+    )
 
 
 def unclean_notebooks(root: Path) -> list[str]:
     """Notebooks that `nbdev_clean` would change."""
-    return changed_by("from nbdev.clean import nbdev_clean; nbdev_clean.__wrapped__()", root, "nbs", "*.ipynb")
+    return changed_by(
+        "from nbdev.clean import nbdev_clean; nbdev_clean.__wrapped__()", root, "nbs", "*.ipynb"
+    )
 
 
 def stale_readme(root: Path) -> list[str]:
     fresh = book.readme(root / "nbs" / "index.ipynb")
-    return [] if (root / "README.md").read_text(encoding="utf-8") == fresh else ["README.md: run `python tests/book.py readme`"]
+    return (
+        []
+        if (root / "README.md").read_text(encoding="utf-8") == fresh
+        else ["README.md: run `python tests/book.py readme`"]
+    )
 
 
 def dead_readme_links(root: Path) -> list[str]:
     """Relative links of the README that lead nowhere."""
-    links = re.findall(r"\]\((?![a-z]+:|#)([^)#]+)", (root / "README.md").read_text(encoding="utf-8"))
+    links = re.findall(
+        r"\]\((?![a-z]+:|#)([^)#]+)", (root / "README.md").read_text(encoding="utf-8")
+    )
     return [link for link in links if not (root / link).exists()]
 
 
@@ -87,7 +123,13 @@ def is_mixed(source: str) -> bool:
 
 def stored_noise(root: Path) -> list[str]:
     """Stored errors, warnings, timings and progress bars."""
-    return [f"{where}: {fault}" for where, cell in code_cells(root) for out in cell.outputs for fault in [noise_in(out)] if fault]
+    return [
+        f"{where}: {fault}"
+        for where, cell in code_cells(root)
+        for out in cell.outputs
+        for fault in [noise_in(out)]
+        if fault
+    ]
 
 
 def noise_in(out: NotebookNode) -> str:
@@ -109,8 +151,13 @@ def sidebar_gaps(root: Path) -> list[str]:
     config = yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
     listed = set(leaves(config["website"]["sidebar"]["contents"]))
     there = {str(path.relative_to(root / "nbs")) for path in book.notebooks(root)}
-    there |= {path.relative_to(root / "nbs").with_suffix("").as_posix() for path in (root / "nbs" / "api").glob("*.qmd.py")}
-    return [f"{name}: in the sidebar, not in nbs/" for name in sorted(listed - there)] + [f"{name}: not in the sidebar" for name in sorted(there - listed)]
+    there |= {
+        path.relative_to(root / "nbs").with_suffix("").as_posix()
+        for path in (root / "nbs" / "api").glob("*.qmd.py")
+    }
+    return [f"{name}: in the sidebar, not in nbs/" for name in sorted(listed - there)] + [
+        f"{name}: not in the sidebar" for name in sorted(there - listed)
+    ]
 
 
 def leaves(entries: list) -> Iterator[str]:
@@ -132,4 +179,14 @@ def undocumented(root: Path) -> list[str]:
         return [path.name for path in book.notebooks(copy) if path.name not in done]
 
 
-RULES = [stale_modules, unclean_notebooks, stale_readme, dead_readme_links, mixed_imports, stored_noise, heavy_notebooks, sidebar_gaps, undocumented]
+RULES = [
+    stale_modules,
+    unclean_notebooks,
+    stale_readme,
+    dead_readme_links,
+    mixed_imports,
+    stored_noise,
+    heavy_notebooks,
+    sidebar_gaps,
+    undocumented,
+]

@@ -1,4 +1,5 @@
 """LaTeX as MathML, which browsers draw themselves: latex2mathml, and what it leaves to be mended."""
+
 from __future__ import annotations
 
 import re
@@ -8,17 +9,38 @@ from xml.etree.ElementTree import Element
 from latex2mathml.converter import convert
 
 SCRIPTS = ("msub", "msup", "msubsup", "munder", "mover", "munderover")
-BELOW = {"max", "min", "sup", "inf", "lim", "argmax", "argmin", "⋂", "⋃"} # in a displayed formula their index stands below
-OPERATORS, LETTERS = "~±;:⟺∖‖", "∞∅⊤"                                     # which latex2mathml takes for letters, and for operators
-SPACE = {"/": "0", ".": "0", "|": "0", "‖": "0", ":": "0.28em"}            # on both sides of an operator, where browsers have too much or too little
-SPELT = {r"\arg": r"\operatorname{arg}", r"\setminus": "∖"}                 # what latex2mathml does not know, or not well
+BELOW = {
+    "max",
+    "min",
+    "sup",
+    "inf",
+    "lim",
+    "argmax",
+    "argmin",
+    "⋂",
+    "⋃",
+}  # in a displayed formula their index stands below
+OPERATORS, LETTERS = "~±;:⟺∖‖", "∞∅⊤"  # which latex2mathml takes for letters, and for operators
+SPACE = {
+    "/": "0",
+    ".": "0",
+    "|": "0",
+    "‖": "0",
+    ":": "0.28em",
+}  # on both sides of an operator, where browsers have too much or too little
+SPELT = {
+    r"\arg": r"\operatorname{arg}",
+    r"\setminus": "∖",
+}  # what latex2mathml does not know, or not well
 
 
 def mathml(latex: str, display: bool) -> str:
     """A formula as MathML; ValueError if a command is not understood."""
     for command, known in SPELT.items():
         latex = re.sub(re.escape(command) + r"(?![A-Za-z])", lambda _: known, latex)
-    formula = ElementTree.fromstring(convert(latex.strip(), xmlns="", display="block" if display else "inline"))
+    formula = ElementTree.fromstring(
+        convert(latex.strip(), xmlns="", display="block" if display else "inline")
+    )
     tidy(formula, display)
     text = ElementTree.tostring(formula, encoding="unicode")
     if "\\" in text:
@@ -29,7 +51,12 @@ def mathml(latex: str, display: bool) -> str:
 def tidy(node: Element, display: bool) -> None:
     """Set operators, names of functions, indices below them, bold digits and Greek capitals as TeX does."""
     text = node.text or ""
-    if node.tag in ("mi", "mo") and text and text in OPERATORS + LETTERS and node.get("stretchy") != "false":
+    if (
+        node.tag in ("mi", "mo")
+        and text
+        and text in OPERATORS + LETTERS
+        and node.get("stretchy") != "false"
+    ):
         node.tag, node.text = "mo" if text in OPERATORS else "mi", text.replace("~", "∼")
     if node.tag == "mo" and text in SPACE:
         node.attrib |= {"lspace": SPACE[text], "rspace": SPACE[text]}

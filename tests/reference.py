@@ -2,15 +2,17 @@
 
 Quarto gets the pages through the scripts nbs/api/*.qmd.py, which nbdev runs; the offline site (website.py) gets them from here.
 """
+
 from __future__ import annotations
 
 import ast
 import json
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
-from typing import Callable, Iterator, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 12  # of the value of a constant
@@ -46,7 +48,12 @@ def definitions(tree: ast.Module) -> dict[str, ast.stmt]:
             found[node.name] = node
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {name.id: node for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+            found |= {
+                name.id: node
+                for target in targets
+                for name in ast.walk(target)
+                if isinstance(name, ast.Name)
+            }
     return found
 
 
@@ -80,11 +87,11 @@ def head(source: str, node: ast.stmt) -> str:
     """A definition as it is written, without its body: decorators and signature; a constant with its value."""
     lines = source.splitlines()
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        value = lines[node.lineno - 1:node.end_lineno]
+        value = lines[node.lineno - 1 : node.end_lineno]
         return "\n".join(value if len(value) <= MAX_LINES else [*value[:MAX_LINES], "..."])
     first, body = min([node.lineno, *(mark.lineno for mark in node.decorator_list)]), node.body[0]
-    lines = lines[first - 1:body.lineno]
-    lines[-1] = lines[-1].encode()[:body.col_offset].decode()
+    lines = lines[first - 1 : body.lineno]
+    lines[-1] = lines[-1].encode()[: body.col_offset].decode()
     return dedent("\n".join(lines)).rstrip().removesuffix(":")
 
 
@@ -92,9 +99,14 @@ def members(source: str, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     """(definition, docstring) of a class and its public methods; the fields, with their comments, belong to the class."""
     lines = source.splitlines()
     fields = [lines[part.lineno - 1] for part in node.body if isinstance(part, ast.AnnAssign)]
-    yield "\n".join([head(source, node) + ":" * bool(fields), *fields]), ast.get_docstring(node) or ""
+    yield (
+        "\n".join([head(source, node) + ":" * bool(fields), *fields]),
+        ast.get_docstring(node) or "",
+    )
     for part in node.body:
-        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and (part.name == "__init__" or not part.name.startswith("_")):
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
+            part.name == "__init__" or not part.name.startswith("_")
+        ):
             yield head(source, part), ast.get_docstring(part) or ""
 
 
@@ -105,12 +117,22 @@ def page(module: str, root: Path = ROOT, anchor: Callable[[str], str] = str.lowe
     tree = ast.parse(source)
     found, where = definitions(tree), places(source, root)
     chapter = next(iter(where.values())).notebook
-    blocks = [f"> {ast.get_docstring(tree)}", f"The chapter: [{title(root / 'nbs' / chapter)}](../{chapter})."]
+    blocks = [
+        f"> {ast.get_docstring(tree)}",
+        f"The chapter: [{title(root / 'nbs' / chapter)}](../{chapter}).",
+    ]
     public = (root / "cobalt_nb" / "__init__.py").read_text(encoding="utf-8")
-    rank = lambda name: (f'"{name}"' not in public, isinstance(found[name], (ast.Assign, ast.AnnAssign)))  # what the package offers first, constants last
+    rank = lambda name: (
+        f'"{name}"' not in public,
+        isinstance(found[name], (ast.Assign, ast.AnnAssign)),
+    )  # what the package offers first, constants last
     for name in sorted(exported(path), key=rank):
         node = found[name]
-        parts = members(source, node) if isinstance(node, ast.ClassDef) else [(head(source, node), docstring(node))]
+        parts = (
+            members(source, node)
+            if isinstance(node, ast.ClassDef)
+            else [(head(source, node), docstring(node))]
+        )
         blocks.append(f"## {name} {{#{name}}}")
         blocks += [block for code, text in parts for block in (f"```python\n{code}\n```", text)]
         place = where[node.lineno]
@@ -119,4 +141,8 @@ def page(module: str, root: Path = ROOT, anchor: Callable[[str], str] = str.lowe
 
 
 def docstring(node: ast.stmt) -> str:
-    return (ast.get_docstring(node) or "") if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ""
+    return (
+        (ast.get_docstring(node) or "")
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        else ""
+    )

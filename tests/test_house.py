@@ -1,14 +1,14 @@
 """The repository keeps the rules of the house, and each rule is shown to notice when it is broken."""
-import json
-from pathlib import Path
-from typing import Callable
 
-import pytest
+import json
+from collections.abc import Callable
+from pathlib import Path
 
 import house
+import pytest
 from book import ROOT
 
-NB = "nbs/00_problem.ipynb"
+NB = "nbs/method/problem.ipynb"
 
 
 @pytest.mark.parametrize("rule", house.RULES, ids=lambda rule: rule.__name__)
@@ -49,7 +49,11 @@ BREAKAGES = [
     (house.unclean_notebooks, edit_cell(execution_count=7), "00_problem.ipynb"),
     (house.unclean_notebooks, edit_cell(metadata={"collapsed": True}), "00_problem.ipynb"),
     (house.stale_readme, append("README.md", "one more line\n"), "README.md"),
-    (house.dead_readme_links, append("README.md", "[nowhere](nbs/99_nowhere.ipynb)\n"), "99_nowhere"),
+    (
+        house.dead_readme_links,
+        append("README.md", "[nowhere](nbs/99_nowhere.ipynb)\n"),
+        "99_nowhere",
+    ),
     (house.mixed_imports, edit_cell(source=["import math\n", "x = math.pi"]), "00_problem.ipynb"),
     (house.stored_noise, edit_cell(outputs=ERROR), "a stored error"),
     (house.stored_noise, edit_cell(outputs=stream(" 50%|#####     | 5/10")), "progress bar"),
@@ -58,13 +62,27 @@ BREAKAGES = [
     (house.stored_noise, edit_cell(outputs=stream("UserWarning: odd", name="stderr")), "stderr"),
     (house.heavy_notebooks, edit_cell(outputs=PICTURE), "00_problem.ipynb"),
     (house.sidebar_gaps, lambda root: (root / NB).unlink(), "not in nbs/"),
-    (house.sidebar_gaps, lambda root: (root / NB).rename(root / "nbs" / "99_new.ipynb"), "99_new.ipynb: not in the sidebar"),
-    (house.undocumented, edit_cell(source=["#|export\n", "import no_such_library"]), "no_such_library"),
+    (
+        house.sidebar_gaps,
+        lambda root: (root / NB).rename(root / "nbs" / "99_new.ipynb"),
+        "99_new.ipynb: not in the sidebar",
+    ),
+    (
+        house.undocumented,
+        edit_cell(source=["#|export\n", "import no_such_library"]),
+        "no_such_library",
+    ),
 ]
 
 
-@pytest.mark.parametrize("rule, breakage, sign", BREAKAGES, ids=[f"{rule.__name__}-{i}" for i, (rule, _, _) in enumerate(BREAKAGES)])
-def test_the_rule_notices(rule: Callable[[Path], list[str]], breakage: Callable[[Path], None], sign: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rule, breakage, sign",
+    BREAKAGES,
+    ids=[f"{rule.__name__}-{i}" for i, (rule, _, _) in enumerate(BREAKAGES)],
+)
+def test_the_rule_notices(
+    rule: Callable[[Path], list[str]], breakage: Callable[[Path], None], sign: str, tmp_path: Path
+) -> None:
     copy = house.copy_of(ROOT, tmp_path / "copy")
     breakage(copy)
     assert any(sign in problem for problem in rule(copy))

@@ -1,4 +1,5 @@
 """A run that is killed, again and again, ends with the same history as one that is left alone."""
+
 import json
 import math
 import multiprocessing
@@ -24,12 +25,26 @@ BUDGET = 24
 def gramacy(p: dict) -> dict:
     time.sleep(0.01)
     x, y = p["x"], p["y"]
-    return {"cost": x + y, "wave": x + 2 * y + 0.5 * math.sin(2 * math.pi * (x * x - 2 * y)), "disc": x * x + y * y}
+    return {
+        "cost": x + y,
+        "wave": x + 2 * y + 0.5 * math.sin(2 * math.pi * (x * x - 2 * y)),
+        "disc": x * x + y * y,
+    }
 
 
 def run(journal: Path) -> pd.DataFrame:
     torch.set_num_threads(1)
-    return minimize(gramacy, SPACE, "cost", LIMITS, budget=BUDGET, seed=1, noise=0.0, progress=False, journal=journal).history
+    return minimize(
+        gramacy,
+        SPACE,
+        "cost",
+        LIMITS,
+        budget=BUDGET,
+        seed=1,
+        noise=0.0,
+        progress=False,
+        journal=journal,
+    ).history
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +69,9 @@ def test_killed_at_random_moments(undisturbed: pd.DataFrame, tmp_path: Path) -> 
         child.join()
         kills += 1
         assert kills < 500, "the run makes no headway"
-        assert not journal.exists() or journal.read_bytes().count(b'"tell"') >= told  # nothing told is lost
+        assert (
+            not journal.exists() or journal.read_bytes().count(b'"tell"') >= told
+        )  # nothing told is lost
     assert child.exitcode == 0 and kills >= 5
     pd.testing.assert_frame_equal(run(journal), undisturbed)
 

@@ -1,16 +1,20 @@
 """Every notebook, in a process of its own; and the tool that runs them, on notebooks that are made to fail."""
+
 from pathlib import Path
 
+import book
 import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-import book
-
 
 def cases() -> list:
     quick = [pytest.param(path, False, id=path.stem) for path in book.notebooks()]
-    whole = [pytest.param(path, True, id=f"{path.stem}-slow", marks=pytest.mark.slow) for path in book.notebooks() if book.has_slow_cells(path)]
+    whole = [
+        pytest.param(path, True, id=f"{path.stem}-slow", marks=pytest.mark.slow)
+        for path in book.notebooks()
+        if book.has_slow_cells(path)
+    ]
     return whole + quick
 
 

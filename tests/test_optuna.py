@@ -1,4 +1,5 @@
 """CobaltSampler against Optuna: its own contract for samplers, real storages, worker processes that are killed."""
+
 from __future__ import annotations
 
 import math
@@ -15,11 +16,20 @@ import optuna
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.samplers import BaseSampler
 from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
+from optuna.testing.pytest_samplers import (
+    BasicSamplerTestCase,
+    RelativeSamplerTestCase,
+    SingleOnlySamplerTestCase,
+)
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cobalt_nb.optuna import CobaltSampler, StopAtGap, StudyReader, decoupled, set_within
@@ -56,10 +66,15 @@ def storages(folder: Path) -> dict[str, Callable[[], optuna.storages.BaseStorage
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "journal"])
 def test_the_storage_makes_no_difference(kind: str, tmp_path: Path) -> None:
-    studies = [optuna.create_study(storage=storages(tmp_path)[name](), sampler=sampler()) for name in ("memory", kind)]
+    studies = [
+        optuna.create_study(storage=storages(tmp_path)[name](), sampler=sampler())
+        for name in ("memory", kind)
+    ]
     for study in studies:
         study.optimize(corner, n_trials=12)
-    assert [trial.params for trial in studies[0].trials] == [trial.params for trial in studies[1].trials]
+    assert [trial.params for trial in studies[0].trials] == [
+        trial.params for trial in studies[1].trials
+    ]
     assert studies[1].best_value < 1.2
 
 
@@ -99,7 +114,10 @@ def test_workers_with_one_seed_do_not_begin_with_one_point() -> None:
     """Before anything is known, every worker draws at random; the trial's number makes the draws differ."""
     studies = [optuna.create_study(sampler=sampler()) for _ in range(2)]
     studies[1].ask()  # the second worker's trial has another number
-    one, other = (study.ask({"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}).params for study in studies)
+    one, other = (
+        study.ask({"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}).params
+        for study in studies
+    )
     assert len({*one.values(), *other.values()}) == 4
 
 
@@ -121,6 +139,7 @@ def test_threads_do_not_evaluate_a_point_twice() -> None:
 
 def test_running_trials_are_pending() -> None:
     """Trials that are asked for before any of them ends spread out; those that do not know of each other would not."""
+
     def wavy(trial: Trial) -> float:
         x, y = trial.suggest_float("x", 0.0, 2.0), trial.suggest_float("y", 0.0, 2.0)
         trial.set_constraint("circle", math.sin(4 * x) * math.cos(5 * y) - 0.5)
@@ -130,7 +149,11 @@ def test_running_trials_are_pending() -> None:
     study.optimize(wavy, n_trials=10)
     space = study.sampler.infer_relative_search_space(study, study.trials[-1])
     points = [study.ask(space).params for _ in range(6)]
-    apart = [math.dist(one.values(), other.values()) for i, one in enumerate(points) for other in points[:i]]
+    apart = [
+        math.dist(one.values(), other.values())
+        for i, one in enumerate(points)
+        for other in points[:i]
+    ]
     assert min(apart) > 0.005
 
 
@@ -139,7 +162,9 @@ def test_one_running_trial_exploits_at_a_time_and_old_ones_do_not_count() -> Non
     study.optimize(corner, n_trials=8)
     study.ask(study.sampler.infer_relative_search_space(study, study.trials[-1]))
     memory, trials = study.sampler.memory(study), study.trials
-    aspects = {number: memory.pending(trials, number, first=5)[0].aspect for number in (9, 11, 12, 40)}
+    aspects = {
+        number: memory.pending(trials, number, first=5)[0].aspect for number in (9, 11, 12, 40)
+    }
     assert aspects == {9: "exploit", 11: "exploit", 12: "running", 40: "running"}
 
 
@@ -156,9 +181,17 @@ def test_failed_and_pruned_trials() -> None:
     study = optuna.create_study(sampler=sampler())
     study.optimize(objective, n_trials=32, catch=RuntimeError)
     archive = study.sampler.memory(study).opt.archive
-    assert {trial.state for trial in study.trials} == {TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED}
-    assert len(archive) == 32 and archive.column("circle").isfinite().all()  # every trial told its constraint
-    assert int(archive.column("objective").isfinite().sum()) == sum(trial.state == TrialState.COMPLETE for trial in study.trials)
+    assert {trial.state for trial in study.trials} == {
+        TrialState.COMPLETE,
+        TrialState.FAIL,
+        TrialState.PRUNED,
+    }
+    assert (
+        len(archive) == 32 and archive.column("circle").isfinite().all()
+    )  # every trial told its constraint
+    assert int(archive.column("objective").isfinite().sum()) == sum(
+        trial.state == TrialState.COMPLETE for trial in study.trials
+    )
     assert study.best_value < 1.1
 
 
@@ -192,7 +225,10 @@ def test_unconstrained() -> None:
 
 def test_a_finite_space_that_is_used_up() -> None:
     study = optuna.create_study(sampler=CobaltSampler(n_startup_trials=2, seed=0))
-    study.optimize(lambda trial: trial.suggest_int("n", 0, 2) + trial.suggest_categorical("c", [0, 1]), n_trials=12)
+    study.optimize(
+        lambda trial: trial.suggest_int("n", 0, 2) + trial.suggest_categorical("c", [0, 1]),
+        n_trials=12,
+    )
     assert study.best_value == 0
 
 
@@ -200,7 +236,11 @@ def test_conditional_space() -> None:
     def objective(trial: Trial) -> float:
         x, kind = trial.suggest_float("x", 0, 1), trial.suggest_categorical("kind", ["a", "b"])
         trial.set_constraint("c", x - 0.8)
-        return x + (trial.suggest_float("only_a", 0, 1) if kind == "a" else trial.suggest_int("only_b", 1, 3))
+        return x + (
+            trial.suggest_float("only_a", 0, 1)
+            if kind == "a"
+            else trial.suggest_int("only_b", 1, 3)
+        )
 
     study = optuna.create_study(sampler=CobaltSampler(["c"], n_startup_trials=3, seed=0))
     study.optimize(objective, n_trials=15)
@@ -214,35 +254,69 @@ def distributions() -> st.SearchStrategy[BaseDistribution]:
     return st.one_of(
         ends(st.floats(-1e9, 1e9)).map(lambda pair: FloatDistribution(*pair)),
         ends(st.floats(1e-12, 1e9)).map(lambda pair: FloatDistribution(*pair, log=True)),
-        st.builds(lambda low, step, n: FloatDistribution(low, round(low + n * step, 2), step=step), st.integers(-10, 10), step, st.integers(0, 40)),
-        ends(st.integers(-10**9, 10**9)).map(lambda pair: IntDistribution(*pair)),
+        st.builds(
+            lambda low, step, n: FloatDistribution(low, round(low + n * step, 2), step=step),
+            st.integers(-10, 10),
+            step,
+            st.integers(0, 40),
+        ),
+        ends(st.integers(-(10**9), 10**9)).map(lambda pair: IntDistribution(*pair)),
         ends(st.integers(1, 10**9)).map(lambda pair: IntDistribution(*pair, log=True)),
-        st.builds(lambda low, step, n: IntDistribution(low, low + n * step, step=step), st.integers(-99, 99), st.integers(1, 9), st.integers(0, 40)),
-        st.lists(st.one_of(st.none(), st.integers(), st.text(max_size=2)), min_size=1, max_size=5, unique=True).map(CategoricalDistribution),
+        st.builds(
+            lambda low, step, n: IntDistribution(low, low + n * step, step=step),
+            st.integers(-99, 99),
+            st.integers(1, 9),
+            st.integers(0, 40),
+        ),
+        st.lists(
+            st.one_of(st.none(), st.integers(), st.text(max_size=2)),
+            min_size=1,
+            max_size=5,
+            unique=True,
+        ).map(CategoricalDistribution),
     )
 
 
 def contains(distribution: BaseDistribution, value: object) -> bool:
     if isinstance(distribution, CategoricalDistribution):
         return value in distribution.choices
-    whole = distribution.step is None or abs((value - distribution.low) / distribution.step - round((value - distribution.low) / distribution.step)) < 1e-8
+    whole = (
+        distribution.step is None
+        or abs(
+            (value - distribution.low) / distribution.step
+            - round((value - distribution.low) / distribution.step)
+        )
+        < 1e-8
+    )
     kind = int if isinstance(distribution, IntDistribution) else float
     return type(value) is kind and distribution.low <= value <= distribution.high and whole
 
 
 @settings(max_examples=20, derandomize=True, database=None, deadline=None)
-@given(st.dictionaries(st.sampled_from(["x", "y", "objective", "c"]), distributions(), min_size=1, max_size=3))
+@given(
+    st.dictionaries(
+        st.sampled_from(["x", "y", "objective", "c"]), distributions(), min_size=1, max_size=3
+    )
+)
 def test_values_lie_in_their_distributions(space: dict[str, BaseDistribution]) -> None:
     study = optuna.create_study(sampler=CobaltSampler(n_startup_trials=2, seed=0))
     for number in range(6):
         trial = study.ask(space)
         trial.set_constraint("c", math.sin(number))
-        assert all(contains(space[name], value) for name, value in trial.params.items()), trial.params
+        assert all(contains(space[name], value) for name, value in trial.params.items()), (
+            trial.params
+        )
         study.tell(trial, math.cos(3 * number))
 
 
 def told(study: optuna.Study, **options: object) -> FrozenTrial:
-    study.add_trial(create_trial(params={"x": 0.1 * len(study.trials)}, distributions={"x": FloatDistribution(0.0, 9.0)}, **options))
+    study.add_trial(
+        create_trial(
+            params={"x": 0.1 * len(study.trials)},
+            distributions={"x": FloatDistribution(0.0, 9.0)},
+            **options,
+        )
+    )
     return study.trials[-1]
 
 
@@ -252,7 +326,9 @@ def test_bad_constraints_name_the_trial() -> None:
     told(inferred, state=TrialState.PRUNED, constraints={"a": 0.0})  # a pruned trial may have some
     inferred.ask().suggest_float("x", 0.0, 9.0)
     told(inferred, value=1.0, constraints={"a": 0.0})
-    with pytest.raises(ValueError, match="trial 3 is complete without the constraint 'b', but this study has a, b"):
+    with pytest.raises(
+        ValueError, match="trial 3 is complete without the constraint 'b', but this study has a, b"
+    ):
         inferred.ask().suggest_float("x", 0.0, 9.0)
     declared = optuna.create_study(sampler=CobaltSampler(["a"], n_startup_trials=1, seed=0))
     told(declared, value=1.0, constraints={"a": 0.0})
@@ -271,16 +347,31 @@ def test_a_bad_trial_is_refused_when_it_ends() -> None:
 
 def test_several_objectives_are_refused() -> None:
     study = optuna.create_study(sampler=sampler(), directions=["minimize", "minimize"])
-    with pytest.raises(ValueError, match="trial 0: CobaltSampler optimises one objective, but this study has 2"):
+    with pytest.raises(
+        ValueError, match="trial 0: CobaltSampler optimises one objective, but this study has 2"
+    ):
         study.optimize(lambda trial: (trial.suggest_float("x", 0, 1), 1.0), n_trials=1)
 
 
 def test_decoupled_studies_resume(tmp_path: Path) -> None:
     def run(n_trials: int) -> optuna.Study:
         chooser = sampler(evaluate="what", costs={"objective": 10.0, "circle": 1.0})
-        study = optuna.create_study(storage=f"sqlite:///{tmp_path / 'd.db'}", study_name="d", sampler=chooser, load_if_exists=True)
-        point = lambda trial: (trial.suggest_float("x", 0.0, 2.0), trial.suggest_float("y", 0.0, 2.0))
-        study.optimize(decoupled(chooser, point, {"objective": sum, "circle": lambda p: 1 - p[0] ** 2 - p[1] ** 2}), n_trials=n_trials)
+        study = optuna.create_study(
+            storage=f"sqlite:///{tmp_path / 'd.db'}",
+            study_name="d",
+            sampler=chooser,
+            load_if_exists=True,
+        )
+        point = lambda trial: (
+            trial.suggest_float("x", 0.0, 2.0),
+            trial.suggest_float("y", 0.0, 2.0),
+        )
+        study.optimize(
+            decoupled(
+                chooser, point, {"objective": sum, "circle": lambda p: 1 - p[0] ** 2 - p[1] ** 2}
+            ),
+            n_trials=n_trials,
+        )
         return study
 
     run(10)
@@ -295,7 +386,10 @@ def test_decoupled_studies_resume(tmp_path: Path) -> None:
 def test_the_owned_parameter_must_offer_the_right_choices() -> None:
     study = optuna.create_study(sampler=sampler(evaluate="what"))
     with pytest.raises(ValueError, match="trial 0: the sampler owns the parameter"):
-        study.optimize(lambda trial: trial.suggest_categorical("what", ["circle", "objective"]) == "circle", n_trials=1)
+        study.optimize(
+            lambda trial: trial.suggest_categorical("what", ["circle", "objective"]) == "circle",
+            n_trials=1,
+        )
 
 
 def test_the_certificate_stops_a_study_of_another_sampler() -> None:
@@ -307,7 +401,12 @@ def test_the_certificate_stops_a_study_of_another_sampler() -> None:
 
 def test_without_optuna_the_import_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "optuna.py").write_text("raise ImportError('no optuna here')\n")
-    ran = subprocess.run([sys.executable, "-c", "import cobalt_nb.optuna"], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    ran = subprocess.run(
+        [sys.executable, "-c", "import cobalt_nb.optuna"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
     assert ran.returncode != 0 and 'pip install "cobalt-nb[optuna]"' in ran.stderr.splitlines()[-1]
 
 
@@ -334,18 +433,24 @@ def test_a_killed_worker_loses_nothing(kind: str, tmp_path: Path) -> None:
     """Two processes on one study; one is killed while it evaluates; the other goes on, and so does a third."""
     optuna.create_study(study_name="shared", storage=storages(tmp_path)[kind]())
     code = WORKER.format(tests=str(Path(__file__).parent), folder=str(tmp_path), kind=kind)
-    start = lambda seed, trials: subprocess.Popen([sys.executable, "-c", code, str(seed), str(trials)])
+    start = lambda seed, trials: subprocess.Popen(
+        [sys.executable, "-c", code, str(seed), str(trials)]
+    )
     victim, survivor = start(0, 1000), start(1, 10)
     while len(list(tmp_path.glob("running-*"))) < 8:
         assert victim.poll() is None
         time.sleep(0.02)
-    load = lambda: optuna.load_study(study_name="shared", storage=storages(tmp_path)[kind](), sampler=sampler())
+    load = lambda: optuna.load_study(
+        study_name="shared", storage=storages(tmp_path)[kind](), sampler=sampler()
+    )
     before = {trial.number: trial for trial in load().trials if trial.state.is_finished()}
     victim.send_signal(signal.SIGKILL)
     victim.wait()
     assert survivor.wait(timeout=120) == 0
     after = {trial.number: trial for trial in load().trials}
-    assert all(after[number] == trial for number, trial in before.items())  # what was there is there, unchanged
+    assert all(
+        after[number] == trial for number, trial in before.items()
+    )  # what was there is there, unchanged
     left = [trial for trial in after.values() if trial.state == TrialState.RUNNING]
     assert len(left) <= 1  # the victim's
     assert start(2, 4).wait(timeout=120) == 0

@@ -1,4 +1,5 @@
 """The package as a user gets it: built, installed into an empty environment, imported and run from there."""
+
 import ast
 import os
 import re
@@ -10,12 +11,19 @@ import zipfile
 from configparser import ConfigParser
 from pathlib import Path
 
-import pytest
-
 import house
+import pytest
 from book import ROOT
 
-DEVELOPERS_ONLY = ("nbdev", "fastcore", "execnb", "jupyter_client", "IPython", "pytest", "hypothesis")
+DEVELOPERS_ONLY = (
+    "nbdev",
+    "fastcore",
+    "execnb",
+    "jupyter_client",
+    "IPython",
+    "pytest",
+    "hypothesis",
+)
 IMPORT_EVERYTHING = """
 import importlib, importlib.util, pkgutil, sys
 import cobalt_nb
@@ -32,7 +40,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist and the wheel."""
     place = tmp_path_factory.mktemp("build")
     copy = house.copy_of(ROOT, place / "copy")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(place / "dist"), str(copy)]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        str(place / "dist"),
+        str(copy),
+    ]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return place / "dist"
 
@@ -43,26 +59,49 @@ def empty(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("empty")
     venv.create(place, with_pip=True)
     [wheel] = built.glob("*.whl")
-    subprocess.run([place / "bin" / "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel], check=True, capture_output=True, text=True)
+    subprocess.run(
+        [place / "bin" / "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return place / "bin"
 
 
 def run(command: list, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    return subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=clean | env)
+    return subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=clean | env
+    )
 
 
 def test_build_gives_sdist_and_wheel(built: Path) -> None:
     [wheel], [sdist] = built.glob("*.whl"), built.glob("*.tar.gz")
     inside = set(zipfile.ZipFile(wheel).namelist())
-    assert {"cobalt_nb/__init__.py", "cobalt_nb/problem.py", "cobalt_nb/cli.py", "cobalt_nb/results/paper.pack.gz"} <= inside
+    assert {
+        "cobalt_nb/__init__.py",
+        "cobalt_nb/problem.py",
+        "cobalt_nb/cli.py",
+        "cobalt_nb/results/paper.pack.gz",
+    } <= inside
     assert not any(name.startswith(("tests/", "nbs/")) for name in inside)
     assert any(name.endswith("/settings.ini") for name in tarfile.open(sdist).getnames())
 
 
 def test_sdist_builds_a_wheel(built: Path, tmp_path: Path) -> None:
     [sdist] = built.glob("*.tar.gz")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, sdist]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        sdist,
+    ]
     assert run(command, tmp_path).returncode == 0
     assert list(tmp_path.glob("*.whl"))
 
@@ -103,7 +142,11 @@ def requirements() -> tuple[set[str], set[str]]:
     """The distributions that settings.ini names for everybody, and those of the optional integrations."""
     parser = ConfigParser(delimiters=["="])
     parser.read(ROOT / "settings.ini")
-    named = {key: {re.split(r"[<>=!~]", req)[0] for req in value.split()} for key, value in parser["DEFAULT"].items() if key.endswith("requirements")}
+    named = {
+        key: {re.split(r"[<>=!~]", req)[0] for req in value.split()}
+        for key, value in parser["DEFAULT"].items()
+        if key.endswith("requirements")
+    }
     needed = named.pop("requirements")
     named.pop("dev_requirements")
     return needed, set().union(*named.values())
@@ -120,6 +163,10 @@ def imports(source: str) -> set[str]:
 def test_requirements_are_what_the_modules_import() -> None:
     """Nothing that is not listed, nothing listed that is not imported."""
     needed, optional = requirements()
-    imported = set().union(*(imports(path.read_text(encoding="utf-8")) for path in (ROOT / "cobalt_nb").glob("*.py")))
+    imported = set().union(
+        *(imports(path.read_text(encoding="utf-8")) for path in (ROOT / "cobalt_nb").glob("*.py"))
+    )
     assert needed <= imported <= needed | optional
-    assert imports("import numpy.linalg\nfrom fastcore.test import test_eq\nfrom .problem import Box\nimport os") == {"numpy", "fastcore"}
+    assert imports(
+        "import numpy.linalg\nfrom fastcore.test import test_eq\nfrom .problem import Box\nimport os"
+    ) == {"numpy", "fastcore"}

@@ -1,4 +1,5 @@
 """Checks of a built site, each from the pages to what is wrong with them, and pictures of it in headless Chromium."""
+
 from __future__ import annotations
 
 import html
@@ -8,18 +9,28 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Iterator
 from urllib.parse import unquote, urlsplit
 
 CODE = ("code", "pre", "script", "style")
 LATEX = re.compile(r"\$\$|\\[a-zA-Z]+|\$[^$]*[\\^_{][^$]*\$|&#x")
-CHROMIUM = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-            "--disable-sync", "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+CHROMIUM = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
 
 
 class Scan(HTMLParser):
@@ -51,9 +62,21 @@ class Scan(HTMLParser):
 
 def problems(folder: Path) -> list[str]:
     """What is wrong with a built site: dead links and anchors, missing files, ids used twice, raw mathematics, things from the network."""
-    scans = {path.resolve(): Scan(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
-    faults = [(path, fault) for path in scans for check in (dead_links, network_loads, raw_mathematics, repeated_ids) for fault in check(path, scans)]
-    faults += [(path, f"loads {url}") for path in sorted(folder.rglob("*.css")) for url in re.findall(r"(?:url\(|@import )[\"']?((?:https?:)?//[^\"')]+)", path.read_text())]
+    scans = {
+        path.resolve(): Scan(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.rglob("*.html"))
+    }
+    faults = [
+        (path, fault)
+        for path in scans
+        for check in (dead_links, network_loads, raw_mathematics, repeated_ids)
+        for fault in check(path, scans)
+    ]
+    faults += [
+        (path, f"loads {url}")
+        for path in sorted(folder.rglob("*.css"))
+        for url in re.findall(r"(?:url\(|@import )[\"']?((?:https?:)?//[^\"')]+)", path.read_text())
+    ]
     return [f"{path.relative_to(folder.resolve())}: {fault}" for path, fault in faults]
 
 
@@ -70,12 +93,18 @@ def dead_links(path: Path, scans: dict[Path, Scan]) -> Iterator[str]:
 
 
 def network_loads(path: Path, scans: dict[Path, Scan]) -> Iterator[str]:
-    yield from (f"<{tag}> loads {address}" for tag, address in scans[path].addresses if tag != "a" and urlsplit(address).netloc)
+    yield from (
+        f"<{tag}> loads {address}"
+        for tag, address in scans[path].addresses
+        if tag != "a" and urlsplit(address).netloc
+    )
 
 
 def raw_mathematics(path: Path, scans: dict[Path, Scan]) -> Iterator[str]:
     """Text outside code that still looks like LaTeX."""
-    yield from (f"raw mathematics: {text.strip()[:60]}" for text in scans[path].prose if LATEX.search(text))
+    yield from (
+        f"raw mathematics: {text.strip()[:60]}" for text in scans[path].prose if LATEX.search(text)
+    )
 
 
 def repeated_ids(path: Path, scans: dict[Path, Scan]) -> Iterator[str]:
@@ -84,7 +113,9 @@ def repeated_ids(path: Path, scans: dict[Path, Scan]) -> Iterator[str]:
 
 def browser() -> str | None:
     """Chromium, or its sibling, where there is one."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
 
 
 def chromium(*options: str, timeout: float = 120.0) -> str:
@@ -94,13 +125,22 @@ def chromium(*options: str, timeout: float = 120.0) -> str:
         raise FileNotFoundError("there is no Chromium on this machine")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [program, *CHROMIUM, f"--user-data-dir={profile}", *options]
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=True).stdout
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout, check=True
+        ).stdout
 
 
-def shoot(page: Path, picture: Path, dark: bool = False, width: int = 1400, height: int = 1000) -> None:
+def shoot(
+    page: Path, picture: Path, dark: bool = False, width: int = 1400, height: int = 1000
+) -> None:
     """A screenshot of a page."""
     scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-    chromium(scheme, f"--window-size={width},{height}", f"--screenshot={picture.resolve()}", page.resolve().as_uri())
+    chromium(
+        scheme,
+        f"--window-size={width},{height}",
+        f"--screenshot={picture.resolve()}",
+        page.resolve().as_uri(),
+    )
 
 
 PROBE = """<!doctype html><meta charset="utf-8"><body>
@@ -131,7 +171,10 @@ onload = () => {
 def seen(folder: Path, width: int = 1200) -> dict[str, list[str]]:
     """What is wrong with each page as Chromium shows it: pictures, formulas, raw mathematics, the network, the width, the search."""
     pages = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html"))
-    frames = "".join(f'<iframe data-page="{page}" src="/{page}" width="{width}" height="900"></iframe>' for page in pages)
+    frames = "".join(
+        f'<iframe data-page="{page}" src="/{page}" width="{width}" height="900"></iframe>'
+        for page in pages
+    )
 
     class Handler(SimpleHTTPRequestHandler):
         def do_GET(self) -> None:

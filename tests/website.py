@@ -8,6 +8,7 @@
 The pages are those of the sidebar in _quarto.yml, in its order. Mathematics becomes MathML, which browsers draw themselves. Both `build` and
 `check` end with exit code 1 and a list if something is wrong.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -20,26 +21,26 @@ import re
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+import book
 import jinja2
 import mistune
+import reference
 import yaml
+from book import ROOT
+from mathml import mathml
 from nbformat import NotebookNode
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.styles import get_style_by_name
 from pygments.token import STANDARD_TYPES
-
-import book
-import reference
-from book import ROOT
-from mathml import mathml
 from webcheck import problems, shoot
 
 THEME = Path(__file__).parent / "theme"
@@ -73,7 +74,11 @@ class Renderer(mistune.HTMLRenderer):
 
     def codespan(self, text: str) -> str:
         target = self.names.get(re.sub(r"\(.*\)$", "", html.unescape(text)))
-        return f'<a class="name" href="{target}"><code>{text}</code></a>' if target else f"<code>{text}</code>"
+        return (
+            f'<a class="name" href="{target}"><code>{text}</code></a>'
+            if target
+            else f"<code>{text}</code>"
+        )
 
 
 def slug(heading: str) -> str:
@@ -84,12 +89,21 @@ def slug(heading: str) -> str:
 
 def plain(body: str) -> str:
     """The prose of a piece of HTML, without code blocks, formulas and tags."""
-    return html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<(math|pre|style|svg)\b.*?</\1>", " ", body, flags=re.S)))
+    return html.unescape(
+        re.sub(r"<[^>]+>", " ", re.sub(r"<(math|pre|style|svg)\b.*?</\1>", " ", body, flags=re.S))
+    )
 
 
 def markdown_html(text: str, names: dict[str, str]) -> str:
-    body = mistune.create_markdown(renderer=Renderer(names), plugins=["math", "table", "strikethrough", "footnotes"])(text)
-    return re.sub(r"(<math\b(?:(?!</math>).)*</math>)([.,;:!?)]+)", r'<span class="together">\1\2</span>', body, flags=re.S)
+    body = mistune.create_markdown(
+        renderer=Renderer(names), plugins=["math", "table", "strikethrough", "footnotes"]
+    )(text)
+    return re.sub(
+        r"(<math\b(?:(?!</math>).)*</math>)([.,;:!?)]+)",
+        r'<span class="together">\1\2</span>',
+        body,
+        flags=re.S,
+    )
 
 
 @cache
@@ -98,7 +112,12 @@ def names_seen_from(module: str) -> dict[str, str]:
     found = reference.modules()
     times = Counter(name for names in found.values() for name in names)
     links = {f"cobalt_nb.{there}": f"/api/{there}.qmd" for there in found}
-    return links | {name: f"/api/{there}.qmd#{name}" for there, names in found.items() for name in names if times[name] == 1 or there == module}
+    return links | {
+        name: f"/api/{there}.qmd#{name}"
+        for there, names in found.items()
+        for name in names
+        if times[name] == 1 or there == module
+    }
 
 
 def cell_html(cell: NotebookNode, names: dict[str, str]) -> str:
@@ -108,7 +127,11 @@ def cell_html(cell: NotebookNode, names: dict[str, str]) -> str:
         return ""
     if cell.cell_type == "markdown":
         return markdown_html(cell.source, names)
-    shown = "" if "hide_input" in found or found.get("echo") == "false" else source_html(cell.source, "exports" in found)
+    shown = (
+        ""
+        if "hide_input" in found or found.get("echo") == "false"
+        else source_html(cell.source, "exports" in found)
+    )
     outputs = "" if "hide_output" in found else "".join(output_html(out) for out in cell.outputs)
     return f'<div class="cell">{shown}{outputs}</div>\n' if shown or outputs else ""
 
@@ -116,13 +139,19 @@ def cell_html(cell: NotebookNode, names: dict[str, str]) -> str:
 def source_html(source: str, exports: bool) -> str:
     lines = source.strip().splitlines()
     head = [line for line in lines if re.match(r"#\s*\|", line)]
-    code = "\n".join(lines[len(head):]).strip()
+    code = "\n".join(lines[len(head) :]).strip()
     if not code:
         return ""
     if "#|export" in head or "#|code-fold: true" in head:
         return f"<details><summary>{'Imports' if '#|export' in head else 'Code'}</summary>{code_html(code, 'python')}</details>"
-    anchors = [f'<span class="anchor" id="{name}"></span>' for name in (reference.definitions(ast.parse(code)) if exports else ())]
-    return "".join(anchors) + f'<div class="{"exported" if exports else "example"}">{code_html(code, "python")}</div>'
+    anchors = [
+        f'<span class="anchor" id="{name}"></span>'
+        for name in (reference.definitions(ast.parse(code)) if exports else ())
+    ]
+    return (
+        "".join(anchors)
+        + f'<div class="{"exported" if exports else "example"}">{code_html(code, "python")}</div>'
+    )
 
 
 def output_html(out: NotebookNode) -> str:
@@ -172,10 +201,19 @@ def sections(config: dict) -> Iterator[tuple[str, list[str]]]:
 def make_page(source: str) -> Page:
     if source.endswith(".qmd"):
         module = Path(source).stem
-        body = markdown_html(f"# cobalt_nb.{module}\n\n{reference.page(module, anchor=str)}", names_seen_from(module))
+        body = markdown_html(
+            f"# cobalt_nb.{module}\n\n{reference.page(module, anchor=str)}", names_seen_from(module)
+        )
     else:
         cells = book.read(ROOT / "nbs" / source).cells
-        module = next((found["default_exp"] for cell in cells if "default_exp" in (found := book.directives(cell.source))), "")
+        module = next(
+            (
+                found["default_exp"]
+                for cell in cells
+                if "default_exp" in (found := book.directives(cell.source))
+            ),
+            "",
+        )
         body = "".join(cell_html(cell, names_seen_from(module)) for cell in cells)
     [title, *_] = re.findall(r"<h1[^>]*>(.*?)</h1>", body) or [source]
     return Page(source, plain(title).strip(), distinct_ids(body))
@@ -184,12 +222,18 @@ def make_page(source: str) -> Page:
 def distinct_ids(body: str) -> str:
     """With a number after each id that was used before; the anchor of a name gives way to a heading."""
     used = Counter(re.findall(r'<h\d id="([^"]*)"', body))
-    body = re.sub(r'<span class="anchor" id="([^"]*)"></span>', lambda anchor: "" if used[anchor[1]] else anchor[0], body)
+    body = re.sub(
+        r'<span class="anchor" id="([^"]*)"></span>',
+        lambda anchor: "" if used[anchor[1]] else anchor[0],
+        body,
+    )
     seen: Counter[str] = Counter()
 
     def numbered(heading: re.Match[str]) -> str:
         seen[heading[2]] += 1
-        return f'{heading[1]}{heading[2]}{f"-{seen[heading[2]] - 1}" if seen[heading[2]] > 1 else ""}"'
+        return (
+            f'{heading[1]}{heading[2]}{f"-{seen[heading[2]] - 1}" if seen[heading[2]] > 1 else ""}"'
+        )
 
     return re.sub(r'(<h\d id=")([^"]*)"', numbered, body)
 
@@ -207,7 +251,9 @@ def resolved(page: Page, out: Path, repo: str) -> str:
         url = urlsplit(address)
         if url.scheme or not url.path:
             return match[0]
-        target = posixpath.normpath(url.path[1:] if url.path.startswith("/") else posixpath.join(here, url.path))
+        target = posixpath.normpath(
+            url.path[1:] if url.path.startswith("/") else posixpath.join(here, url.path)
+        )
         if target.startswith("../"):
             return f'{key}="{repo}/{target[3:]}"'
         if page_url(target) == target and (file := ROOT / "nbs" / unquote(target)).is_file():
@@ -226,7 +272,12 @@ def search_entries(page: Page) -> Iterator[dict[str, str]]:
     """One entry for each section: its page, its heading, its address and its prose."""
     for part in re.split(r"(?=<h[1-4] id=)", page.body):
         if heading := re.match(r'<h\d id="([^"]*)">(.*?)</h\d>', part):
-            yield {"page": page.title, "heading": plain(heading[2]).strip(), "url": f"{page.url}#{heading[1]}", "text": " ".join(plain(part[heading.end():]).split())}
+            yield {
+                "page": page.title,
+                "heading": plain(heading[2]).strip(),
+                "url": f"{page.url}#{heading[1]}",
+                "text": " ".join(plain(part[heading.end() :]).split()),
+            }
 
 
 def highlight_css() -> str:
@@ -236,7 +287,9 @@ def highlight_css() -> str:
     for token, css_class in STANDARD_TYPES.items():
         day, night = (style.style_for_token(token)["color"] for style in (light, dark))
         if css_class and (day or night):
-            rules.append(f".code .{css_class} {{ color: light-dark({'#' + day if day else 'inherit'}, {'#' + night if night else 'inherit'}) }}")
+            rules.append(
+                f".code .{css_class} {{ color: light-dark({'#' + day if day else 'inherit'}, {'#' + night if night else 'inherit'}) }}"
+            )
     return "\n".join(rules)
 
 
@@ -250,11 +303,22 @@ def build(out: Path) -> list[str]:
     pages = {source: make_page(source) for _, sources in parts for source in sources}
     order = list(pages.values())
     shutil.rmtree(out, ignore_errors=True)
-    template = jinja2.Environment(loader=jinja2.FileSystemLoader(THEME), trim_blocks=True, lstrip_blocks=True).get_template("page.html")
+    template = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(THEME), trim_blocks=True, lstrip_blocks=True
+    ).get_template("page.html")
     for before, page, after in zip([None, *order], order, [*order[1:], None]):
         root = posixpath.relpath(".", posixpath.dirname(page.url) or ".") + "/"
-        text = template.render(page=page, body=resolved(page, out, repo), before=before, after=after, pages=pages, parts=parts, site=site, root=root,
-                               source_url=f"{repo}/{source_file(page.source)}")
+        text = template.render(
+            page=page,
+            body=resolved(page, out, repo),
+            before=before,
+            after=after,
+            pages=pages,
+            parts=parts,
+            site=site,
+            root=root,
+            source_url=f"{repo}/{source_file(page.source)}",
+        )
         write(out / page.url, text.encode())
     index = [entry for page in order for entry in search_entries(page)]
     write(out / "search.js", f"const INDEX = {json.dumps(index, ensure_ascii=False)};\n".encode())
@@ -285,19 +349,31 @@ def check_command(args: argparse.Namespace) -> int:
 
 def shots_command(args: argparse.Namespace) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
-    for page in args.pages or sorted(path.relative_to(args.folder) for path in args.folder.rglob("*.html")):
+    for page in args.pages or sorted(
+        path.relative_to(args.folder) for path in args.folder.rglob("*.html")
+    ):
         for dark in (False, True):
             for width in (1400, 420):
-                name = "-".join(Path(page).with_suffix("").parts) + f"-{'dark' if dark else 'light'}-{width}.png"
+                name = (
+                    "-".join(Path(page).with_suffix("").parts)
+                    + f"-{'dark' if dark else 'light'}-{width}.png"
+                )
                 shoot(args.folder / page, args.out / name, dark, width, args.height)
     return report([], f"screenshots in {args.out}")
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="website.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="website.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(required=True)
     make = commands.add_parser("build", help="write the site and check it")
-    make.add_argument("--out", type=Path, default=ROOT / "_site", help="the folder, replaced if it exists (default: _site)")
+    make.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "_site",
+        help="the folder, replaced if it exists (default: _site)",
+    )
     make.set_defaults(command=build_command)
     check = commands.add_parser("check", help="check a built site")
     check.add_argument("folder", type=Path)

@@ -2,8 +2,11 @@
 title: cobalt_nb.acquisition
 repo-actions: false
 ---"""
+
 import runpy
 
 from nbdev.config import get_config
 
-print(runpy.run_path(str(get_config().config_path / "tests" / "reference.py"))["page"]("acquisition"))
+print(
+    runpy.run_path(str(get_config().config_path / "tests" / "reference.py"))["page"]("acquisition")
+)

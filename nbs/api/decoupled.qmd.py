@@ -2,6 +2,7 @@
 title: cobalt_nb.decoupled
 repo-actions: false
 ---"""
+
 import runpy
 
 from nbdev.config import get_config
