@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from torch import Tensor
 
@@ -19,7 +21,8 @@ from .confidence import Bounds
 from .problem import Interval
 
 # %% auto #0
-__all__ = ['COLOURS', 'new_axes', 'legend_above', 'around', 'draw_band', 'stay_near', 'draw_limits', 'draw_set', 'draw_alpha']
+__all__ = ['COLOURS', 'PALETTE', 'use_style', 'new_axes', 'legend_above', 'around', 'draw_band', 'stay_near', 'draw_limits',
+           'draw_set', 'draw_alpha']
 
 # %% ../nbs/method/style.ipynb #8826dd8d
 COLOURS = {
@@ -31,6 +34,26 @@ COLOURS = {
     "query": "#CC79A7",  # purple
     "truth": "0.6",
 }
+
+# %% ../nbs/method/style.ipynb #ffa3b8b1
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+def use_style(picture: str = "svg") -> None:
+    "The look of the book, for every figure from now on; stored as `picture`, svg or png."
+    sns.set_theme(style="ticks", palette=PALETTE, font="DejaVu Sans")
+    plt.rcParams.update(
+        {
+            **{"font.size": 9, "axes.labelsize": 9, "axes.titlesize": 9, "legend.fontsize": 8},
+            **{"xtick.labelsize": 8, "ytick.labelsize": 8, "axes.linewidth": 0.8},
+            **{"axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False},
+            **{"figure.dpi": 90, "svg.hashsalt": "cobalt", "figure.constrained_layout.use": True},
+        }
+    )
+    inline = sys.modules.get("matplotlib_inline.backend_inline")
+    if inline is not None:
+        options = {"metadata": {"Date": None}} if picture == "svg" else {"dpi": 180}
+        inline.set_matplotlib_formats(picture, **options)
 
 # %% ../nbs/method/style.ipynb #1b7a0b19
 def new_axes(width: float = 5.0, height: float = 2.6) -> Axes:
