@@ -50,6 +50,7 @@ def use_style(picture: str = "svg") -> None:
             **{"figure.dpi": 90, "svg.hashsalt": "cobalt", "figure.constrained_layout.use": True},
         }
     )
+    plt.close(plt.figure())  # loads the backend, if that has not happened yet
     inline = sys.modules.get("matplotlib_inline.backend_inline")
     if inline is not None:
         options = {"metadata": {"Date": None}} if picture == "svg" else {"dpi": 180}
