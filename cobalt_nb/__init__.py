@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .optimizer import Cobalt, Query, Result, maximize, minimize
+    from .optimizer import Cobalt
+    from .records import Query, Result
+    from .run import maximize, minimize
     from .problem import Interval
     from .spaces import Box, Pool, Problem
     from .roi import Certificate
@@ -16,7 +18,9 @@ __version__ = "0.1.0"
 _HOME = {
     "Interval": "problem",
     **dict.fromkeys(["Box", "Pool", "Problem"], "spaces"),
-    **dict.fromkeys(["Cobalt", "Query", "Result", "maximize", "minimize"], "optimizer"),
+    "Cobalt": "optimizer",
+    **dict.fromkeys(["Query", "Result"], "records"),
+    **dict.fromkeys(["maximize", "minimize"], "run"),
     "Certificate": "roi",
 }
 __all__ = ["__version__", *_HOME]
