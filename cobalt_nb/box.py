@@ -20,14 +20,14 @@ from .models import Models, Settings, estimates
 from .records import Archive, Query, Suggestion, best_index
 from .roi import Regions, roi_objective
 from .rules import chosen, joined, log_feasibility, standing, widened_view
-from .spaces import Box
+from .spaces import Box, Pool
 
 # %% auto #0
 __all__ = ['encoded', 'far_from_failures', 'with_incumbent', 'Step', 'score', 'suggested', 'explore', 'climbed', 'exploit',
            'best_sure_point', 'practical', 'explore_alone', 'BoxRule']
 
 # %% ../nbs/optimizer/box.ipynb #587fd110
-def encoded(space: Box, queries: Sequence[Query]) -> Tensor:
+def encoded(space: Box | Pool, queries: Sequence[Query]) -> Tensor:
     "The points of the queries in the cube (q, d)."
     rows = [space.encode(query.x) for query in queries]
     return torch.cat([torch.empty(0, space.dim, dtype=torch.float64), *rows])
@@ -56,7 +56,8 @@ class Step:
 
     def __init__(self, models: Models, archive: Archive, pending: Sequence[Query], number: int):
         self.models, self.archive = models, archive
-        self.space, self.objective = models.problem.space, models.problem.objective
+        self.space: Box = models.problem.space  # type: ignore[assignment]
+        self.objective = models.problem.objective
         self.waiting = encoded(self.space, pending)
         again = models.noisy or models.settings.decoupled  # a point may be asked again
         self.known = self.waiting if again else torch.cat([archive.cube, self.waiting])

@@ -73,7 +73,7 @@ def pool_certificate(
     models: Models, archive: Archive, delta: float, tolerance: float
 ) -> Certificate:
     "The certificate over the whole pool."
-    space = models.problem.space
+    space: Pool = models.problem.space  # type: ignore[assignment]
     posteriors = models.posteriors(space.features)
     bounds_at = lambda beta: all_bounds(posteriors, beta)
     return certified(models, bounds_at, len(space), len(archive), delta, tolerance)

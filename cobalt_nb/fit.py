@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR', 'LEARNED_NOISE_FLOOR', 'FIT_NOISE_FLOOR', 'CEILING',
-           'OUTPUTSCALE_BOUNDS', 'Noise', 'HEAVY', 'DETERMINISTIC_BONUS', 'log_priors', 'lognormal', 'pack', 'unpack',
-           'prior_mode', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp', 'choose_warp',
-           'Surrogate']
+           'OUTPUTSCALE_BOUNDS', 'Noise', 'Number', 'HEAVY', 'DETERMINISTIC_BONUS', 'log_priors', 'lognormal', 'pack',
+           'unpack', 'prior_mode', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp',
+           'choose_warp', 'Surrogate']
 
 # %% ../nbs/optimizer/fit.ipynb #4916dca0
 import math
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -47,7 +48,7 @@ def log_priors(d: int) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../nbs/optimizer/fit.ipynb #e3f7163d
 def lognormal(
-    u: np.ndarray, location: np.ndarray, scale: np.ndarray
+    u: np.ndarray, location: np.ndarray | float, scale: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
     "The log density of the log-normal at $e^u$, and its derivative in u; both like `u`."
     value = -u - 0.5 * ((u - location) / scale) ** 2 - np.log(scale * math.sqrt(2 * math.pi))
@@ -141,6 +142,9 @@ def fit_map(
     return unpack(best, mean=log_posterior(unpack(best), X, y)[1])
 
 # %% ../nbs/optimizer/fit.ipynb #f69b03d5
+Number = TypeVar("Number", Tensor, float)
+
+
 @dataclass(frozen=True)
 class Standardizer:
     "The affine map to mean 0 and variance 1; methods take tensors or numbers."
@@ -162,15 +166,15 @@ class Standardizer:
         )
         return cls(mean, spread if spread > 1e-12 * abs(mean) else 1.0)
 
-    def forward(self, y: Tensor | float) -> Tensor | float:
+    def forward(self, y: Number) -> Number:
         "From the data's scale to the standard one; any shape."
         return (y - self.mean) / self.scale
 
-    def inverse(self, v: Tensor | float) -> Tensor | float:
+    def inverse(self, v: Number) -> Number:
         "From the standard scale to the data's; any shape."
         return self.mean + self.scale * v
 
-    def inverse_variance(self, variance: Tensor | float) -> Tensor | float:
+    def inverse_variance(self, variance: Number) -> Number:
         "A variance on the data's scale; any shape."
         return self.scale**2 * variance
 
@@ -300,7 +304,7 @@ class Surrogate:
 
         def density(hyper: Hyperparameters) -> float:
             bonus = DETERMINISTIC_BONUS if hyper.noise <= floor else 0.0
-            noise_prior = lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0]
+            noise_prior = float(lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
             return log_posterior(hyper, self.X, y)[0] - noise_prior + bonus
 
         best = max(ends, key=density)

@@ -135,5 +135,7 @@ def problem_from(first: Mapping[str, Any]) -> Problem:
 def policy_from(first: Mapping[str, Any]) -> Policy:
     "The policy that a header describes."
     changes = first.get("policy", {})
-    lists = {name: tuple(v) if isinstance(v, list) else v for name, v in changes.items()}
-    return Policy(**lists)
+    fields: dict[str, Any] = dict(changes)  # JSON has lists where a policy has tuples
+    for name, value in changes.items():
+        fields[name] = tuple(value) if isinstance(value, list) else value
+    return Policy(**fields)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, overload
 
@@ -186,6 +187,8 @@ class Cobalt:
     def _parts(cls, first: Mapping[str, Any]) -> tuple[Models, Rule]:
         "Models and rule for the header of a journal."
         problem, policy = problem_from(first), policy_from(first)
+        if unknown := set(first["settings"]) - {field.name for field in fields(Settings)}:
+            raise ValueError(f"this is the journal of another method: {', '.join(unknown)}")
         settings = Settings(**first["settings"])
         return Models(problem, settings, policy), make_rule(problem, settings, policy)
 

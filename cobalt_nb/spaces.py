@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,7 @@ class Real:
     log: bool = False
     width = 1
 
-    def encode(self, values: Sequence[float]) -> np.ndarray:
+    def encode(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
         "Values (n,) to cube coordinates (n, 1)."
         scale = np.log if self.log else np.asarray
         return ((scale(values) - scale(self.low)) / (scale(self.high) - scale(self.low)))[:, None]
@@ -76,7 +76,7 @@ class Integer:
         low, high = self.low - 0.5, self.high + 0.5
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
-    def encode(self, values: Sequence[int]) -> np.ndarray:
+    def encode(self, values: Sequence[int] | np.ndarray) -> np.ndarray:
         "Integers (n,) to the cube (n, 1): each to a fixed place in its bin."
         low, high = self.edges()
         return ((np.log if self.log else np.asarray)(values) - low)[:, None] / (high - low)
@@ -226,7 +226,7 @@ class Box:
         return f"Box({', '.join(self.names)})"
 
 
-Points = Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame
+Points: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame
 
 # %% ../nbs/optimizer/spaces.ipynb #29bf5851
 def _check_names(names: Sequence[str], owner: str) -> None:
@@ -256,9 +256,7 @@ def _check_point(point: Mapping[str, Any] | pd.DataFrame, names: Sequence[str]) 
         raise ValueError(f"unknown parameter {unknown[0]!r}; the space has {', '.join(names)}")
 
 
-def _checked(
-    name: str, parameter: Real | Integer | Categorical, column: pd.Series
-) -> np.ndarray | list[Any]:
+def _checked(name: str, parameter: Real | Integer | Categorical, column: pd.Series) -> Any:
     "The column as an array, or an error that names the parameter and the value."
     if isinstance(parameter, Categorical):
         if odd := [value for value in column if value not in parameter.labels]:
