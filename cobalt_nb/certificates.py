@@ -30,8 +30,8 @@ __all__ = ['FITTED', 'BoundsAt', 'cautious', 'certified', 'pool_certificate', 'b
 
 # %% ../nbs/optimizer/certificates.ipynb #75325278
 FITTED = (
-    "the functions are independent draws from Gaussian processes whose length scales are no shorter "
-    "than the shortest that their data still allow, down to a fifth of the fitted ones"
+    "the functions are independent draws from Gaussian processes whose length scales are no "
+    "shorter than the shortest that their data still allow, down to a fifth of the fitted ones"
 )
 
 

@@ -40,7 +40,7 @@ OUTPUTSCALE_BOUNDS = (1e-2, 1e4)
 
 
 def log_priors(d: int) -> tuple[np.ndarray, np.ndarray]:
-    "Locations and scales (d + 2,) of the log-normal priors of the length scales, the noise and the output scale."
+    "Locations and scales (d + 2,) of the priors: length scales, noise, output scale."
     location, scale = zip(
         *[(math.sqrt(2) + math.log(d) / 2, math.sqrt(3))] * d, NOISE_PRIOR, OUTPUTSCALE_PRIOR
     )
@@ -73,7 +73,7 @@ def prior_mode(d: int) -> Hyperparameters:
 
 # %% ../nbs/optimizer/fit.ipynb #a31f46b8
 def evidence(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, float, np.ndarray]:
-    "Log evidence of `y` (n,) at `X` (n, d) with the best mean, that mean, and the gradient (d + 2,) in $\\log(\\ell, \\sigma^2, s^2)$."
+    "Log evidence of `y` (n,) at `X` (n, d), the best mean, the gradient (d + 2,) in $u$."
     signal, xi = rbf_kernel(X, X, hyper.lengthscale, hyper.outputscale), X / hyper.lengthscale
     L = stable_cholesky(signal + hyper.noise * torch.eye(len(X), dtype=X.dtype))
     Ky, K1 = torch.cholesky_solve(torch.stack([y, torch.ones_like(y)], dim=1), L).T
@@ -181,7 +181,7 @@ class Standardizer:
 # %% ../nbs/optimizer/fit.ipynb #7ce5d85e
 @dataclass(frozen=True)
 class Warp:
-    "The logarithm far from an interval (`lower`, `upper`), None = open, a line near it; it bends at the distance $\\tau$, and an infinite $\\tau$ is the identity."
+    "A logarithm far from an interval (None: open), a line near it; it bends at $\\tau$."
 
     lower: float | None = None
     upper: float | None = None

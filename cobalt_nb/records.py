@@ -39,7 +39,8 @@ def _checked_value(name: str, value: Any) -> float:
         number = math.nan if value is None else float(value)
     except (TypeError, ValueError):
         raise ValueError(
-            f"function {name!r}: {value!r} is not a number; use NaN for a value that was not observed"
+            f"function {name!r}: {value!r} is not a number; "
+            "use NaN for a value that was not observed"
         ) from None
     if math.isinf(number):
         raise ValueError(
@@ -157,6 +158,7 @@ class Result:
 # %% ../nbs/optimizer/records.ipynb #6feb4a14
 def _report_lines(result: Result) -> list[str]:
     goal = "maximum" if result.problem.maximize else "minimum"
+    rank = "best" if result.feasible else "least violating"
     interval = f"   (the {goal} lies in [{result.lower:.6g}, {result.upper:.6g}])"
     verdicts = [
         f"  {name} = {result.constraints[name]:.6g}   {_within(ends, result.constraints[name])}"
@@ -164,7 +166,7 @@ def _report_lines(result: Result) -> list[str]:
     ]
     return [
         f"{result.status}: {result.message}",
-        f"  {'best' if result.feasible else 'least violating'} of {len(result.history)} evaluations",
+        f"  {rank} of {len(result.history)} evaluations",
         f"  {result.problem.objective} = {result.value:.6g}"
         + (interval if math.isfinite(result.gap) else ""),
         *verdicts,

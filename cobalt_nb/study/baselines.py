@@ -11,11 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..box import BoxRule
 from ..journal import header, problem_from
-from ..models import Models, checked_settings
-from ..optimizer import Cobalt
-from ..pool import PoolRule
+from ..models import Models, Policy, checked_settings
+from ..optimizer import Cobalt, make_rule
 from ..records import Archive, Query, Suggestion
 from ..rules import Rule
 from ..spaces import Box, Pool, Problem
@@ -23,7 +21,7 @@ from .scbo import ScboBox, ScboModels, ScboPool
 from .scores import SCORES, BaselineSettings, ScoreBox, ScorePool, suggestion
 
 # %% auto #0
-__all__ = ['METHODS', 'RandomRule', 'IdleModels', 'baseline_parts', 'Baseline']
+__all__ = ['METHODS', 'RandomRule', 'IdleModels', 'baseline_parts', 'score_rule', 'scbo_rule', 'Baseline']
 
 # %% ../../nbs/study/baselines.ipynb #e3e4e33b
 class RandomRule:
@@ -60,16 +58,22 @@ METHODS = (*SCORES, "SCBO", "SCBO-copula", "random")
 
 def baseline_parts(problem: Problem, settings: BaselineSettings) -> tuple[Models, Rule]:
     "The models and the rule of a method for this kind of space."
-    space, method = problem.space, settings.method
-    pool = isinstance(space, Pool)
-    if method == "random":
-        design = PoolRule(space, settings) if pool else BoxRule(space, settings)
-        return IdleModels(problem, settings), RandomRule(design)
-    if method in SCORES:
-        rule = ScorePool(space, settings) if pool else ScoreBox(space, settings)
-        return Models(problem, settings), rule
-    rule = ScboPool(space, settings) if pool else ScboBox(space, settings)
-    return ScboModels(problem, settings), rule
+    if settings.method == "random":
+        usual = make_rule(problem, settings, Policy())
+        return IdleModels(problem, settings), RandomRule(usual)
+    if settings.method in SCORES:
+        return Models(problem, settings), score_rule(problem.space, settings)
+    return ScboModels(problem, settings), scbo_rule(problem.space, settings)
+
+
+def score_rule(space: Box | Pool, settings: BaselineSettings) -> Rule:
+    "The rule of a score for this kind of space."
+    return ScorePool(space, settings) if isinstance(space, Pool) else ScoreBox(space, settings)
+
+
+def scbo_rule(space: Box | Pool, settings: BaselineSettings) -> Rule:
+    "SCBO's rule for this kind of space."
+    return ScboPool(space, settings) if isinstance(space, Pool) else ScboBox(space, settings)
 
 # %% ../../nbs/study/baselines.ipynb #497a885b
 class Baseline(Cobalt):

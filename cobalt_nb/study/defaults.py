@@ -189,7 +189,7 @@ def log_regret(regret: pd.Series) -> pd.Series:
 
 
 def medians(runs: pd.DataFrame, group: str, at: int) -> pd.DataFrame:
-    "The median regret over the seeds after `at` evaluations: a row for each problem of the group, a column for each variant."
+    "The median regret after `at` evaluations: a row for each problem, a column for each variant."
     chosen = runs[(runs.evaluations == at) & runs.problem.isin(chosen_cases([group]))]
     table = chosen.pivot_table(
         index="problem", columns="variant", values="regret", aggfunc="median"
@@ -201,7 +201,7 @@ def medians(runs: pd.DataFrame, group: str, at: int) -> pd.DataFrame:
 
 
 def against_default(runs: pd.DataFrame, at: int) -> pd.DataFrame:
-    "Each variant against the default on the runs that both have: mean log10 regret, their difference with its standard error over problems, share of trapped runs."
+    "Each variant against the default on the runs that both have, in mean log10 regret."
     wide = (
         runs[runs.evaluations == at]
         .assign(log=lambda frame: log_regret(frame.regret))

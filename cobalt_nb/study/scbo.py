@@ -55,13 +55,13 @@ class BilogSurrogate(Surrogate):
 
 # %% ../../nbs/study/scbo.ipynb #6278c3e8
 def copula(y: Tensor) -> tuple[Tensor, Tensor]:
-    "The distinct values among `y` (n,) in increasing order, and the normal score of each; equal values share the middle of their ranks."
+    "The distinct values among `y` (n,), increasing, and their normal scores; ties share a rank."
     knots, counts = y.unique(return_counts=True)
     return knots, torch.special.ndtri((counts.cumsum(0) - counts.double() / 2) / len(y))
 
 
 def interpolated(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-    "The line through (`knots`, `values`), both (k,), at `x` (any shape); its last pieces go on for ever."
+    "The line through (`knots`, `values`), both (k,), at `x` (any shape); its ends go on."
     if len(knots) < 2:
         return values[0] + x - knots[0]
     right = torch.searchsorted(knots, x).clamp(1, len(knots) - 1)
@@ -84,7 +84,7 @@ class CopulaSurrogate(Surrogate):
 def thompson(
     posteriors: Sequence[CandidatePosterior], limits: Tensor, n: int, generator: torch.Generator
 ) -> Tensor:
-    "The positions (n,) of the candidates that `n` joint samples choose; the first posterior is the objective's, `limits` (K, 2)."
+    "The positions (n,) that `n` joint samples choose; the objective is first, `limits` (K, 2)."
     f, *constraints = (sample_paths(posterior, n, generator, exact=200) for posterior in posteriors)
     lacking = torch.zeros_like(f)
     for path, (low, high) in zip(constraints, limits.tolist()):
@@ -116,7 +116,7 @@ class TrustRegion:
 
 
 def improves(lacking: np.ndarray, value: np.ndarray) -> bool:
-    "Whether the last evaluation is better than those before it; `lacking` (n,) are violations and `value` (n,) objectives."
+    "Whether the last evaluation is the best; `lacking` (n,) violations, `value` (n,) objectives."
     before = value[:-1][lacking[:-1] == 0]
     if lacking[-1] > 0 or not len(before):
         return bool(lacking[-1] < lacking[:-1].min())
@@ -124,7 +124,7 @@ def improves(lacking: np.ndarray, value: np.ndarray) -> bool:
 
 # %% ../../nbs/study/scbo.ipynb #79694d22
 def region_points(centre: Tensor, length: float, n: int, generator: torch.Generator) -> Tensor:
-    "`n` points of the cube of side `length` around `centre` (d,), cut off at the unit cube: (n, d)."
+    "`n` points (n, d) of the cube of side `length` around `centre` (d,), cut at the unit cube."
     d, seed = len(centre), int(torch.randint(2**31, (), generator=generator))
     low, high = (centre - length / 2).clamp_min(0), (centre + length / 2).clamp_max(1)
     drawn = low + (high - low) * torch.quasirandom.SobolEngine(d, scramble=True, seed=seed).draw(
@@ -139,7 +139,7 @@ def scbo_surrogate(problem: Problem, settings: Settings, policy: Policy, name: s
     "The surrogate of SCBO: a bilog for a constraint, perhaps a copula for the objective."
     plain = make_surrogate(problem, settings, policy, name)
     noise = 0.0 if settings.noise[name] == 0 else None
-    options = {"noise": noise, "growth": plain.growth}
+    options: dict[str, Any] = {"noise": noise, "growth": plain.growth}
     if name in problem.constraints:
         return BilogSurrogate(problem.space.dim, plain.warp.lower, plain.warp.upper, **options)
     copulas = isinstance(settings, BaselineSettings) and settings.method == "SCBO-copula"

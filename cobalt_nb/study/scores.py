@@ -56,13 +56,13 @@ class Known(NamedTuple):
 
 # %% ../../nbs/study/scores.ipynb #572b9e6a
 def log_pof(mean: Tensor, sd: Tensor, limits: Tensor) -> Tensor:
-    "The log probability (m,) that constraints with these means and standard deviations (K, m) lie within their limits (K, 2)."
+    "The log probability (m,) of constraints, `mean` and `sd` (K, m), to keep `limits` (K, 2)."
     low, high = (((end[:, None] - mean) / sd).clamp(-1e6, 1e6) for end in limits.clamp(-1e9, 1e9).T)
     return log_ndtr_interval(low, high).sum(0)
 
 # %% ../../nbs/study/scores.ipynb #1d33b9cf
 def log_h(z: Tensor) -> Tensor:
-    "$\\log(\\varphi(z) + z\\Phi(z))$, any shape: directly above −1, by erfcx below, by its asymptote below −10⁴."
+    "$\\log(\\varphi(z) + z\\Phi(z))$, any shape: by erfcx below −1, by its asymptote below −10⁴."
     near, middle, far = z.clamp_min(-1.0), z.clamp(-1e4, -1.0), z.clamp_max(-1e4)
     log_phi = lambda t: -(t**2) / 2 - math.log(2 * math.pi) / 2
     upper = (log_phi(near).exp() + near * torch.special.ndtr(near)).log()
@@ -79,7 +79,7 @@ def log_ei(mean: Tensor, sd: Tensor, best: float) -> Tensor:
 
 # %% ../../nbs/study/scores.ipynb #e9c8853b
 def log_worth(sd: Tensor, noise: float) -> Tensor:
-    "The log of the factor by which noise with the standard deviation `noise` lowers the worth of a point known up to `sd` (m,)."
+    "The log of the factor by which `noise` lowers the worth of a point known up to `sd` (m,)."
     return torch.log1p(-noise / (sd**2 + noise**2).sqrt())
 
 
@@ -98,7 +98,7 @@ def cei(known: Known) -> Score:
 
 # %% ../../nbs/study/scores.ipynb #80ca49ba
 def log_joint(mean: Tensor, sd: Tensor, limits: Tensor, peaks: Tensor) -> Tensor:
-    "$\\log p_s$ for the maxima `peaks` (S,) at points with these means and standard deviations (K+1, m): (S, m)."
+    "$\\log p_s$ (S, m) for the maxima `peaks` (S,); `mean` and `sd` are (K+1, m)."
     above = torch.special.log_ndtr(
         ((mean[0] - peaks.clamp_min(-1e9)[:, None]) / sd[0]).clamp(-1e6, 1e6)
     )
@@ -113,14 +113,14 @@ def log1mexp(a: Tensor) -> Tensor:
 
 
 def log_information(log_p: Tensor) -> Tensor:
-    "$\\log\\alpha$ (m,) from $\\log p_s$ (S, m); where $p_s$ is tiny, $-\\log(1 - p_s)$ is $p_s$ itself."
+    "$\\log\\alpha$ (m,) from $\\log p_s$ (S, m); a tiny $p_s$ is $-\\log(1 - p_s)$ itself."
     log_p = log_p.clamp_max(-1e-15)
     terms = torch.where(log_p < -30, log_p, (-log1mexp(log_p.clamp_min(-30.0))).log())
     return terms.logsumexp(0) - math.log(len(terms))
 
 # %% ../../nbs/study/scores.ipynb #8fbbb7f7
 def path_peaks(known: Known, n: int = 10, shortlist: int = 2000) -> Tensor:
-    "$f^*_s$ of `n` sample paths: the largest feasible value among the `shortlist` most hopeful candidates, −∞ if there is none; (n,)."
+    "$f^*_s$ (n,) of `n` paths: the largest feasible value on the `shortlist`, or −∞."
     hope = log_joint(
         known.mean, known.sd, known.limits, torch.tensor([known.best], dtype=torch.float64)
     )[0]
@@ -136,7 +136,7 @@ def path_peaks(known: Known, n: int = 10, shortlist: int = 2000) -> Tensor:
 
 # %% ../../nbs/study/scores.ipynb #5a1eb20d
 def cmes(known: Known, five_sigma: bool = False) -> Score:
-    "log α of cMES-IBO; against noise, the authors' five-sigma rule or the factor of the augmented expected improvement."
+    "log α of cMES-IBO; against noise, the five-sigma rule or the factor of the augmented EI."
     peaks = path_peaks(known).clamp_min(known.best + (5 * known.noise if five_sigma else 0.0))
     return lambda mean, sd: (
         log_information(log_joint(mean, sd, known.limits, peaks))
