@@ -238,7 +238,16 @@ def draw_plane(ax: Axes, scene: Scene, pool: bool) -> None:
     (draw_members if pool else draw_areas)(ax, scene)
     x, y = scene.x
     draw_evaluations(ax, scene.observed, x, y)
-    ax.plot(scene.query[x], scene.query[y], "*", ms=15, label="next query", **STAR)
+    ax.plot(
+        scene.query[x],
+        scene.query[y],
+        "*",
+        ms=15,
+        clip_on=False,
+        zorder=4,
+        label="next query",
+        **STAR,
+    )
     draw_key(ax, pool)
     ax.set(xlabel=x, ylabel=y)
     ax.set_title(brief(scene.reason), fontsize=8)
