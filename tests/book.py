@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import yaml
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
@@ -31,13 +32,34 @@ ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPEN
 
 
 def notebooks(root: Path = ROOT) -> list[Path]:
-    """Every notebook of the book, in reading order."""
-    found = (root / "nbs").rglob("*.ipynb")
-    return sorted(
-        p
-        for p in found
-        if not any(part.startswith((".", "_")) for part in p.relative_to(root).parts)
-    )
+    """Every notebook of the book, in the order of the sidebar; those it forgets come last."""
+    order = {name: place for place, name in enumerate(sidebar(root))}
+    found = {path.relative_to(root / "nbs").as_posix(): path for path in files(root, "*.ipynb")}
+    return [found[name] for name in sorted(found, key=lambda n: (order.get(n, len(order)), n))]
+
+
+def files(root: Path, pattern: str) -> list[Path]:
+    """The files of the book that belong to its sources: none of those that tools leave behind."""
+    found = (root / "nbs").rglob(pattern)
+    inside = lambda path: path.relative_to(root / "nbs").parts
+    return [p for p in found if not any(part.startswith((".", "_")) for part in inside(p))]
+
+
+def sidebar(root: Path = ROOT) -> list[str]:
+    """The pages in reading order, relative to nbs/: the one list of them is in _quarto.yml."""
+    config = yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
+    return list(leaves(config["website"]["sidebar"]["contents"]))
+
+
+def leaves(entries: list) -> Iterator[str]:
+    """The pages of a part of the sidebar: a name, or an entry with a name, or a section of them."""
+    for entry in entries:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            if page := entry.get("href") or entry.get("file"):
+                yield page
+            yield from leaves(entry.get("contents", []))
 
 
 def read(path: Path) -> NotebookNode:
@@ -48,7 +70,7 @@ def directives(source: str) -> dict[str, str]:
     """The `#|name: value` lines at the head of a cell: `{"eval": "false", "slow": ""}`."""
     found = {}
     for line in source.lstrip().splitlines():
-        match = re.match(r"#\s*\|\s*(\w+):?\s*(.*)", line)
+        match = re.match(r"#\s*\|\s*([\w-]+):?\s*(.*)", line)
         if not match:
             break
         found[match[1]] = match[2].strip()
@@ -171,7 +193,7 @@ def readme(index: Path) -> str:
         if any(name in found for name in HIDDEN) or found.get("include") == "false":
             continue
         blocks += (
-            [rooted_links(cell.source)]
+            [rooted(cell.source)]
             if cell.cell_type == "markdown"
             else code_blocks(cell, found)
         )
@@ -186,17 +208,24 @@ def code_blocks(cell: NotebookNode, found: dict[str, str]) -> list[str]:
         data = out.get("data", {})
         text = out.get("text") or data.get("text/plain", "")
         if "text/markdown" in data:
-            blocks.append(rooted_links(data["text/markdown"]))
-        elif text.strip() and "image/png" not in data:
+            blocks.append(rooted(data["text/markdown"]))
+        elif text.strip() and not pictured(out):
             blocks.append(f"```text\n{text.rstrip()}\n```")
     return blocks
 
 
-def rooted_links(markdown: str) -> str:
-    """Links relative to nbs/ become links relative to the root, so that they work in README.md too."""
-    return re.sub(r"\]\((?![a-z]+:|#|/|\.\./)([^)]+)\)", r"](nbs/\1)", markdown).replace(
-        "](../", "]("
-    )
+def pictured(out: NotebookNode) -> bool:
+    """Is this output a picture?"""
+    return any(kind.startswith("image/") for kind in out.get("data", {}))
+
+
+def rooted(markdown: str) -> str:
+    """Markdown of nbs/ as it reads at the root: relative links lead there, Quarto's marks are gone."""
+    markdown = re.sub(r"^:::+ *\{[^}]*title=\"([^\"]*)\"[^}]*\} *$", r"**\1**", markdown, flags=re.M)
+    markdown = re.sub(r"^:::.*\n?", "", markdown, flags=re.M)
+    markdown = re.sub(r"(?<=\))\{[^}]*\}|^(#+ .*?) *\{[^}]*\} *$", r"\1", markdown, flags=re.M)
+    markdown = re.sub(r"\]\((?![a-z]+:|#|/|\.\./)([^)]+)\)", r"](nbs/\1)", markdown)
+    return markdown.replace("](../", "](")
 
 
 def run_command(args: argparse.Namespace) -> int:
