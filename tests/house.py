@@ -1,4 +1,4 @@
-"""The rules of the house, each as a function from a repository's root to the list of what breaks it."""
+"""The rules of the house, each a function from a repository's root to what breaks it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def python(code: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def changed_by(code: str, root: Path, folder: str, pattern: str) -> list[str]:
-    """The files below `folder` that running `code` in a copy of the repository changes, adds or removes."""
+    """The files below `folder` that running `code` in a copy of the repository changes."""
     with tempfile.TemporaryDirectory() as place:
         copy = copy_of(root, Path(place) / "copy")
         ran = python(code, copy)
@@ -110,7 +110,7 @@ def code_cells(root: Path) -> Iterator[tuple[str, NotebookNode]]:
 
 
 def mixed_imports(root: Path) -> list[str]:
-    """Cells with imports and other code at their top level; the docs processing runs every import cell alone."""
+    """Cells with imports and other code at their top; the docs processing runs imports alone."""
     return [where for where, cell in code_cells(root) if is_mixed(cell.source)]
 
 
@@ -179,11 +179,13 @@ def prose(root: Path, path: Path) -> Iterator[tuple[str, str]]:
 
 def markdown_outputs(cell: NotebookNode) -> list[str]:
     data = [out.get("data", {}) for out in cell.get("outputs", [])]
-    return [text for part in data for key in ("text/markdown", "text/html") if (text := part.get(key))]
+    return [
+        text for part in data for key in ("text/markdown", "text/html") if (text := part.get(key))
+    ]
 
 
 def anchors(path: Path) -> set[str]:
-    """What a link may name after the # of a page: headings, explicit ids, labels, shown definitions."""
+    """What a link may name after a #: headings, explicit ids, labels, shown definitions."""
     found: list[str] = []
     for cell in book.read(path).cells:
         if cell.cell_type == "markdown":
@@ -197,7 +199,9 @@ def anchors(path: Path) -> set[str]:
             for text in markdown_outputs(cell):
                 found += [own for pair in OWN_ID.findall(text) for own in pair if own]
                 found += [heading_id(title) for title in HEADING.findall(text) if "{#" not in title]
-    seen: Counter[str] = Counter(found[1:])  # the first heading becomes the page's title, without an id
+    seen: Counter[str] = Counter(
+        found[1:]
+    )  # the first heading becomes the page's title, without an id
     return {f"{name}-{i}" if i else name for name, n in seen.items() for i in range(n)}
 
 
@@ -216,7 +220,7 @@ def heading_id(title: str) -> str:
 
 
 def dead_links(root: Path) -> list[str]:
-    """Relative links of the notebooks that lead to no file of the site, or to no heading of the page."""
+    """Relative links of the notebooks that lead to no file of the site, or to no heading."""
     return [
         f"{where}: {address} {fault}"
         for path in book.notebooks(root)
@@ -279,7 +283,7 @@ def has_words(cell: NotebookNode) -> bool:
 
 
 def wide_formulas(root: Path) -> list[str]:
-    """Formulas within a line of text that a telephone cannot show: they cannot be broken or scrolled."""
+    """Formulas in a line of text too wide for a telephone: they neither break nor scroll."""
     return [
         f"{where}: ${formula[:60]}$"
         for path in book.notebooks(root)
@@ -291,7 +295,9 @@ def wide_formulas(root: Path) -> list[str]:
 
 def shown_width(formula: str) -> int:
     """About how many characters wide a formula is: a command counts as one, marks as none."""
-    formula = re.sub(r"\\(?:mathcal|mathbf|mathbb|mathrm|text|operatorname\*?|left|right)\b", "", formula)
+    formula = re.sub(
+        r"\\(?:mathcal|mathbf|mathbb|mathrm|text|operatorname\*?|left|right)\b", "", formula
+    )
     return len(re.sub(r"[{}_^\s]", "", re.sub(r"\\[a-zA-Z]+|\\.", "x", formula)))
 
 
@@ -310,7 +316,8 @@ def undocumented(root: Path) -> list[str]:
         return lost + [
             f"{name}: show_doc repeats what the page shows"
             for name in names
-            if (copy / "_proc" / name).exists() and "show_doc(" in (copy / "_proc" / name).read_text()
+            if (copy / "_proc" / name).exists()
+            and "show_doc(" in (copy / "_proc" / name).read_text()
         ]
 
 

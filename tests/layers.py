@@ -1,4 +1,4 @@
-"""Who may import whom: the rooms in the order of the sidebar, and every import of the package, lazy ones included."""
+"""Who may import whom: the rooms in the sidebar's order, and every import, lazy ones included."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Runs recorded with release 0.1.0: their journals load and go on as they would have, and the runs repeat.
+"""Runs recorded with release 0.1.0: their journals load and go on as then, and the runs repeat.
 
-A journal is a user's file, so its format is a promise. Each run in tests/golden/runs is forty queries of one kind:
-pool, box or mixed; paper or practical; cpl (coupled) or dec (decoupled); the noise; max or min; q at a time. Beside the
-journal stands what the optimiser then said. Numbers are compared to nine digits on a machine like the recording one;
-elsewhere the last digits of the linear algebra differ, and a replay may take another way.
+A journal is a user's file, so its format is a promise. Each run in tests/golden/runs is forty
+queries of one kind: pool, box or mixed; paper or practical; cpl (coupled) or dec (decoupled); the
+noise; max or min; q at a time. Beside the journal stands what the optimiser then said. Numbers are
+compared to nine digits on a machine like the recording one; elsewhere the last digits of the
+linear algebra differ, and a replay may take another way.
 """
 
 import gzip
@@ -124,7 +125,7 @@ def stated(opt: Cobalt) -> dict[str, Any]:
 
 
 def differences(new: Any, old: Any, where: str = "") -> Iterator[str]:
-    """Where two things made of dicts, lists, texts and numbers differ; texts that are numbers count as such."""
+    """Where dicts, lists, texts and numbers differ; texts that are numbers count as such."""
     if isinstance(old, dict) and isinstance(new, dict) and set(new) == set(old):
         for key in old:
             yield from differences(new[key], old[key], f"{where}.{key}")
@@ -165,7 +166,7 @@ def test_the_set_covers_every_kind() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_journal_of_the_first_release_loads(name: str, tmp_path: Path) -> None:
-    """Every evaluation is there, to the last digit, on any machine; and nothing is added by loading."""
+    """Every evaluation is there, to the last digit, on any machine; loading adds nothing."""
     text, _ = recorded(name)
     journal = tmp_path / "run.jsonl"
     journal.write_text(text)

@@ -1,4 +1,4 @@
-"""The repository keeps the rules of the house, and each rule is shown to notice when it is broken."""
+"""The repository keeps the rules of the house, and each rule is shown to notice a breakage."""
 
 import json
 from collections.abc import Callable
@@ -62,6 +62,7 @@ TABLE = [
     }
 ]
 PICTURE = [{"output_type": "display_data", "metadata": {}, "data": {"text/plain": ["x" * 500_000]}}]
+
 
 def listed_twice(root: Path) -> None:
     text = (root / "_quarto.yml").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The house stands on its floors: nothing imports from above, not even lazily; and the check is shown to notice."""
+"""The house stands on its floors: nothing imports from above, not even lazily."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The site: what Quarto gets, and the checks of what it makes, each shown to notice what it is for."""
+"""The site: what Quarto gets, and the checks of what it makes, each shown to notice."""
 
 import re
 from configparser import ConfigParser
@@ -119,9 +119,12 @@ SEEN = {
     "missing": ('<img src="missing.png" alt="lost">', "missing.png is not shown"),
     "wordless": (f'<img src="{PIXEL}">', "has no alternative text"),
     "raw": ("<p>$$x$$</p>", "raw mathematics"),
-    "wide": ('<p style="width: 5000px">x</p>', "wider than the window: <p> x"),
+    "wide": ('<p style="width: 5000px">x</p>', "wider than the window: <p>  x"),
     "network": ('<img src="https://example.org/x.png" alt="far">', "x.png is not shown"),
-    "thrown": ("<script>throw Error('broken')</script>", "the console says: Uncaught Error: broken"),
+    "thrown": (
+        "<script>throw Error('broken')</script>",
+        "the console says: Uncaught Error: broken",
+    ),
     "told": ("<script>console.error('odd')</script>", "the console says: odd"),
     "promised": ("<script>Promise.reject('late')</script>", "the console says: late"),
 }
@@ -150,7 +153,9 @@ def styled(folder: Path, body: str, theme: str = "quarto-light") -> Path:
     """A page like Quarto's, with the site's own style sheet."""
     style = (ROOT / "nbs" / "styles.css").read_text(encoding="utf-8")
     colours = "body { background: #222; color: #fff }" if theme == "quarto-dark" else ""
-    page = f"<!doctype html><style>{colours}{style}</style><body class='{theme}'><main>{body}</main>"
+    page = (
+        f"<!doctype html><style>{colours}{style}</style><body class='{theme}'><main>{body}</main>"
+    )
     (folder / "made.html").write_text(page, encoding="utf-8")
     return folder / "made.html"
 

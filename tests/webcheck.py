@@ -1,9 +1,9 @@
 """Checks of a built site, from its pages to what is wrong with them.
 
-    python tests/webcheck.py _docs              # links, anchors and ids; then Chromium, on a desk and a telephone
+    python tests/webcheck.py _docs              # links, anchors, ids; then Chromium, at two widths
     python tests/webcheck.py _docs --offline    # Chromium without a way to the network
 
-What a browser shows is looked at in headless Chromium: pictures, alternative texts, widths, errors of scripts.
+Headless Chromium looks at what a browser shows: pictures, alternative texts, widths, errors.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NO_NETWORK = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 
 class Scan(HTMLParser):
-    """What the checks need of a page: ids, (tag, address) pairs, and its text outside code and formulas."""
+    """What the checks need of a page: ids, (tag, address) pairs, text outside code and formulas."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,7 +59,12 @@ class Scan(HTMLParser):
         found = dict(attrs)
         if tag not in VOID:
             self.open.append(tag in CODE or "math" in (found.get("class") or "").split())
-        if tag not in ("link", "script", "meta", "style"):  # one sheet of style may stand there for each theme
+        if tag not in (
+            "link",
+            "script",
+            "meta",
+            "style",
+        ):  # one sheet of style may stand there for each theme
             self.ids.update(filter(None, [found.get("id")]))
         self.addresses += [(tag, found[key] or "") for key in ("href", "src") if key in found]
 
@@ -73,9 +78,11 @@ class Scan(HTMLParser):
 
 
 def problems(folder: Path, site: str = "") -> list[str]:
-    """Dead links and anchors, missing files, ids used twice, raw mathematics; `site` is where it is published."""
+    """Dead links, missing files, ids used twice, raw mathematics; `site` is its address."""
     folder = folder.resolve()
-    scans = {path: Scan(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
+    scans = {
+        path: Scan(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))
+    }
     return [
         f"{path.relative_to(folder)}: {fault}"
         for path in scans
@@ -97,7 +104,12 @@ def dead_links(
         target = target / "index.html" if target.is_dir() else target
         if not target.is_file():
             yield f"{address} leads nowhere"
-        elif url.fragment and not ours and target in scans and unquote(url.fragment) not in scans[target].ids:
+        elif (
+            url.fragment
+            and not ours
+            and target in scans
+            and unquote(url.fragment) not in scans[target].ids
+        ):
             yield f"{address} leads to a page without that anchor"
 
 
@@ -148,12 +160,13 @@ console.error = (...words) => heard.push(words.join(" "));
 
 PROBE = """<!doctype html><meta charset="utf-8"><body>
 <script>
-const named = node => `<${node.localName}${node.id ? " #" + node.id : ""}> ${node.textContent.trim().slice(0, 40)}`;
+const named = node => `<${node.localName}> ${node.id} ${node.textContent.trim().slice(0, 40)}`;
 const wide = doc => {
   const room = doc.documentElement.clientWidth;
   if (doc.documentElement.scrollWidth <= room) return [];
   const held = node => node.closest("pre, table, .math, mjx-container, nav, [hidden]");
-  const wider = [...doc.querySelectorAll("main *, body > *")].filter(node => node.getBoundingClientRect().right > room + 1 && !held(node.parentElement ?? node));
+  const beyond = node => node.getBoundingClientRect().right > room + 1 && !held(node.parentElement);
+  const wider = [...doc.querySelectorAll("main *, body > *")].filter(beyond);
   return [`wider than the window: ${wider.length ? named(wider.at(-1)) : "the page"}`];
 };
 const look = async frame => {
@@ -161,20 +174,26 @@ const look = async frame => {
   await win.MathJax?.startup?.promise;
   await new Promise(done => setTimeout(done, 200));
   const prose = (doc.querySelector("main") ?? doc.body).cloneNode(true);
-  prose.querySelectorAll("pre, code, script, style, .math, mjx-container").forEach(node => node.remove());
+  const code = prose.querySelectorAll("pre, code, script, style, .math, mjx-container");
+  code.forEach(node => node.remove());
   for (const img of doc.images) {
-    if (!img.naturalWidth) faults.push(`${img.getAttribute("src")} is not shown`);
-    if (!img.alt.trim() && !img.closest("nav, header, footer, [aria-hidden=true]")) faults.push(`${img.getAttribute("src").slice(0, 60)} has no alternative text`);
+    const source = img.getAttribute("src")?.slice(0, 60);
+    const frame = "nav, header, footer, [aria-hidden=true]";
+    if (!img.naturalWidth) faults.push(`${source} is not shown`);
+    if (!img.alt.trim() && !img.closest(frame)) faults.push(`${source} has no alternative text`);
   }
-  for (const [raw] of prose.textContent.matchAll(/\\$\\$|\\\\[a-zA-Z]+/g)) faults.push(`raw mathematics: ${raw}`);
+  const raw = prose.textContent.match(/\\$\\$|\\\\[a-zA-Z]+/g) ?? [];
+  for (const words of raw) faults.push(`raw mathematics: ${words}`);
   for (const words of win.heard ?? []) faults.push(`the console says: ${words}`);
   return faults.concat(wide(doc));
 };
 onload = async () => {
   const frames = [...document.querySelectorAll("iframe")];
-  const found = await Promise.all(frames.map(async frame => [frame.dataset.page, await look(frame)]));
+  const entry = async frame => [frame.dataset.page, await look(frame)];
+  const found = await Promise.all(frames.map(entry));
   const text = JSON.stringify(Object.fromEntries(found));
-  document.body.replaceChildren(Object.assign(document.createElement("pre"), { textContent: text }));
+  const shown = Object.assign(document.createElement("pre"), { textContent: text });
+  document.body.replaceChildren(shown);
 };
 </script>
 """
@@ -187,7 +206,10 @@ def seen(folder: Path, width: int = 1200, offline: bool = True) -> dict[str, lis
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Probe, directory=folder)) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         for part in [pages[i : i + AT_ONCE] for i in range(0, len(pages), AT_ONCE)]:
-            frames = [f'<iframe data-page="{p}" src="/{p}" width="{width}" height="900"></iframe>' for p in part]
+            frames = [
+                f'<iframe data-page="{p}" src="/{p}" width="{width}" height="900"></iframe>'
+                for p in part
+            ]
             server.probe = (PROBE + "".join(frames)).encode()  # type: ignore[attr-defined]
             address = f"http://127.0.0.1:{server.server_port}/probe"
             dom = chromium("--virtual-time-budget=60000", "--dump-dom", address, offline=offline)
@@ -197,7 +219,7 @@ def seen(folder: Path, width: int = 1200, offline: bool = True) -> dict[str, lis
 
 
 class Probe(SimpleHTTPRequestHandler):
-    """The pages of a folder, each with a script that listens for errors; and the page that looks at them."""
+    """The pages of a folder, each with an ear for errors; and the page that looks at them."""
 
     def do_GET(self) -> None:
         file = Path(self.translate_path(self.path))
@@ -222,11 +244,15 @@ class Probe(SimpleHTTPRequestHandler):
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="webcheck.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="webcheck.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--offline", action="store_true", help="let the browser have no network")
-    parser.add_argument("--site", default="", help="where the site is published: links there are checked too")
+    parser.add_argument(
+        "--site", default="", help="where the site is published: links there are checked too"
+    )
     args = parser.parse_args(argv)
     faults = problems(args.folder, args.site)
     for name, width in WIDTHS.items() if browser() else ():
