@@ -257,16 +257,16 @@ def run_command(args: argparse.Namespace) -> int:
 
 def times_command(args: argparse.Namespace) -> int:
     """Run the notebooks one by one; what was measured before stays for those that are not run."""
-    known = times()
+    there = [path.relative_to(ROOT / "nbs").as_posix() for path in notebooks()]
+    known = {name: seconds for name, seconds in times().items() if name in there}
     for path in args.notebooks or notebooks():
         before = child_seconds()
         execute(path.resolve())
         name = path.resolve().relative_to(ROOT / "nbs").as_posix()
         known[name] = round(child_seconds() - before, 1)
         print(f"{known[name]:6.1f} s  {name}", flush=True)
-    there = [path.relative_to(ROOT / "nbs").as_posix() for path in notebooks()]
-    kept = {name: known[name] for name in there if name in known}
-    TIMES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        kept = {name: known[name] for name in there if name in known}
+        TIMES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -33,7 +33,7 @@ def room_of(path: Path) -> str | None:
     if path.suffix != ".ipynb" or not path.exists():
         return None
     sources = [cell.source for cell in book.read(path).cells if cell.cell_type == "code"]
-    found = (re.search(r"^#\| *default_exp +(\S+)", source, re.M) for source in sources)
+    found = (re.search(r"^#\s*\|\s*default_exp\s+(\S+)", source, re.M) for source in sources)
     return next((match[1] for match in found if match), None)
 
 
