@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 from ._moved import install
 
 if TYPE_CHECKING:
-    from .optimizer import Cobalt, Query, Result, maximize, minimize
+    from .optimizer import Cobalt
     from .problem import Interval
+    from .records import Query, Result
     from .roi import Certificate
+    from .run import maximize, minimize
     from .spaces import Box, Pool, Problem
 
 __version__ = "0.1.0"
 _HOME = {
-    "minimize": "optimizer",
-    "maximize": "optimizer",
+    "minimize": "run",
+    "maximize": "run",
     "Box": "spaces",
     "Pool": "spaces",
     "Cobalt": "optimizer",
-    "Query": "optimizer",
-    "Result": "optimizer",
+    "Query": "records",
+    "Result": "records",
     "Certificate": "roi",
     "Problem": "spaces",
     "Interval": "problem",
