@@ -31,7 +31,7 @@ def alpha_objective(objective: Bounds, lcb_max: Tensor, truncated: bool = False)
 
 # %% ../nbs/method/acquisition.ipynb #d00b15b9
 def alpha_constraint(constraint: Bounds) -> Tensor:
-    "$\\alpha_{\\mathcal{C}_k,t}$ of eq. (6): the width of the interval at each candidate, (..., m)."
+    "$\\alpha_{\\mathcal{C}_k,t}$ of eq. (6): the width of the interval, (..., m)."
     return constraint.width
 
 # %% ../nbs/method/acquisition.ipynb #5ca667e4

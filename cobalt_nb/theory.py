@@ -11,15 +11,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from cobalt_nb.information import (
-    Frequency,
-    c_1,
-    frequency,
-    gain_bound,
-    greedy_gains,
-    information_gain,
-    merged_gains,
-)
+from .information import Frequency as Frequency
+from .information import c_1, frequency, gain_bound, greedy_gains, merged_gains
+from .information import information_gain as information_gain
 
 # %% auto #0
 __all__ = ['acquisition_bound', 'beta_horizon', 'theorem_1_steps', 'theorem_2_steps']
