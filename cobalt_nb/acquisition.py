@@ -38,7 +38,7 @@ def alpha_constraint(constraint: Bounds) -> Tensor:
 class Candidate(NamedTuple):
     "The best point of one aspect."
 
-    index: int  # among the candidates
+    index: int  # type: ignore[assignment]  # among the candidates
     value: float  # of the acquisition there
 
 # %% ../nbs/method/acquisition.ipynb #a50d9b27
@@ -75,7 +75,7 @@ class Choice(NamedTuple):
     "The next query."
 
     aspect: str  # which asks for it
-    index: int  # of the candidate
+    index: int  # type: ignore[assignment]  # of the candidate
     value: float  # of its acquisition
     values: dict[str, float]  # the best of all aspects
 

@@ -93,10 +93,11 @@ def decoupled_choice(
             bounds[objective], constraints, sets, search, objective, truncated
         )
     else:
-        candidates = {
+        widest = {
             name: best_candidate(alpha_constraint(interval), search)
             for name, interval in constraints.items()
         }
+        candidates = {name: best for name, best in widest.items() if best is not None}
     return choose_per_cost(candidates, checked_costs(list(bounds), costs))
 
 # %% ../nbs/method/decoupled.ipynb #4d9c90e0
@@ -185,7 +186,7 @@ class ManySteps(NamedTuple):
     "One step of n runs, before its observation."
 
     aspect: Tensor  # (n,), 0 is the objective
-    index: Tensor  # (n,), which candidate
+    index: Tensor  # type: ignore[assignment]  # (n,), which candidate
     value: Tensor  # (n,), the largest acquisition
     bounds: Bounds  # (K+1, n, m)
     sets: Regions  # masks (n, m)

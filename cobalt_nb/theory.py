@@ -44,7 +44,8 @@ def theorem_1_steps(
 
     $\\hat\\gamma_T = \\sum_g \\gamma_{g,T}$, from the greedy `gains` (N,) of each function.
     """
-    return _first_below(epsilon, sum(gain_bound(each) for each in gains), beta, constant)
+    total = torch.stack([gain_bound(each) for each in gains]).sum(0)
+    return _first_below(epsilon, total, beta, constant)
 
 
 def theorem_2_steps(
