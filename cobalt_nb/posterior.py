@@ -156,13 +156,14 @@ class CandidatePosterior(GrowingFactor):
         if rows > len(self._V):
             self._V = grown(self._V, rows, len(self.candidates))
 
-    def push(self, x: Tensor, l: Tensor, y: float | None) -> None:
+    def push(self, x: Tensor, l: Tensor, y: float | None) -> tuple[float, float]:
         "Append `x` (d,) to the factor and to `V`, with `l` $= L^{-1}k_t(x)$ (n,); move the mean."
         row = self.kernel(x[None], self.candidates)[0].sub_(l @ self.V)
         pivot, surprise = super().push(x, l, y)
         self._V[self.n - 1] = row.div_(pivot)
         self.mean = self.mean + surprise * row
         self.variance = torch.addcmul(self.variance, row, row, value=-1).clamp_min_(0)
+        return pivot, surprise
 
     def append(self, x: Tensor, y: float | None = None) -> None:
         "Condition on `y` at any point `x` (d,); without `y`, on the posterior mean there."
@@ -227,11 +228,9 @@ class GridPosterior:
         self.hyper, self.candidates, self.generator = hyper, candidates, generator
         self.mean = torch.full_like(candidates[:, 0], hyper.mean)
         self.covariance = rbf_kernel(candidates, candidates, hyper.lengthscale, hyper.outputscale)
-        self.paths = (
-            prior_samples(hyper, candidates, paths, generator)
-            if paths
-            else self.mean.new_empty(0, len(candidates))
-        )
+        self.paths = self.mean.new_empty(0, len(candidates))
+        if paths and generator is not None:
+            self.paths = prior_samples(hyper, candidates, paths, generator)
 
     @property
     def variance(self) -> Tensor:
