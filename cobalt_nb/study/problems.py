@@ -27,7 +27,6 @@ from cobalt_nb.study.textbook import (
     Rastrigin,
     Task,
     climb,
-    in_units,
     objective_and_slacks,
 )
 

@@ -30,12 +30,12 @@ from .textbook import Task
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['PROTOCOLS', 'Method', 'BASELINES', 'METHODS', 'practical', 'Arena', 'arena', 'cobalt', 'baseline', 'as_plain',
+__all__ = ['PROTOCOLS', 'Method', 'BASELINES', 'METHODS', 'practical_entry', 'Arena', 'arena', 'cobalt', 'baseline', 'as_plain',
            'Trial', 'check_known', 'check_whole', 'streams', 'initial_points', 'true_reward', 'evaluate_and_tell',
            'run_trial', 'trial_table', 'trial_settings', 'versions']
 
 # %% ../../nbs/study/trials.ipynb #03807eea
-def practical(name: str, entry: PaperTask) -> PaperTask:
+def practical_entry(name: str, entry: PaperTask) -> PaperTask:
     "A task of the paper on its continuous space."
     noise = (math.sqrt(0.1) if name == "rastrigin" else 0.0, 0.0)
     return replace(entry, candidates=0, iterations=100, trials=15, noise=noise, unit=1.0)
@@ -43,7 +43,7 @@ def practical(name: str, entry: PaperTask) -> PaperTask:
 
 PROTOCOLS: dict[str, dict[str, PaperTask]] = {
     "paper": TASKS,
-    "practical": {name: practical(name, entry) for name, entry in TASKS.items()},
+    "practical": {name: practical_entry(name, entry) for name, entry in TASKS.items()},
     "scan": {f"scan-{percent}": entry for percent, entry in SCAN.items()},
 }
 
