@@ -9,7 +9,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -21,8 +21,10 @@ from tqdm import tqdm
 
 from .botorch import as_botorch
 from .fit import fit_map
-from .optimizer import Archive, LivePool, PoolAdvisor, checked_settings
+from .models import Models, Policy, checked_settings
+from .pool import PoolRule
 from .posterior import CandidatePosterior, Hyperparameters, fourier_samples
+from .records import Archive
 from .spaces import Pool, Problem
 from .threads import one_thread
 
@@ -91,32 +93,35 @@ Values = Mapping[str, float]
 class Stepper:
     "The part of the optimiser that is measured: refit-free steps over a pool."
 
-    advisor: PoolAdvisor
+    models: Models
+    rule: PoolRule
     archive: Archive
 
     def ask(self) -> int:
         "The next query, as a position in the pool."
-        x = self.advisor.suggest(self.archive, [], len(self.archive)).x
-        return self.advisor.problem.space.index(x)
+        x = self.rule.suggest(self.models, self.archive, [], len(self.archive)).x
+        return self.rule.places.space.index(x)
 
     def tell(self, place: int, values: Values) -> None:
         "Take in the values at this position, without a refit."
-        self.archive.add(self.advisor.problem.space.row(place), dict(values))
-        self.advisor.refresh(self.archive, {})
+        self.archive.add(self.rule.places.space.row(place), dict(values))
+        self.models.refresh(self.archive, {})
 
 
 def stepper(
     problem: Problem, known: Sequence[Values], hypers: Sequence[Hyperparameters], whole: bool
 ) -> Stepper:
     "A stepper with these hyperparameters that knows the values at the first n of a pool's rows."
-    settings = checked_settings(problem, "paper", 1.0, 0.1, None, None, 0)
-    advisor, archive = (PoolAdvisor if whole else LivePool)(problem, settings), Archive(problem)
+    settings, policy = checked_settings(problem, "paper"), Policy()
+    if whole:
+        policy = replace(policy, live_share=0.0)  # never drops a candidate
+    models, archive = Models(problem, settings, policy), Archive(problem)
     for place, values in enumerate(known):
         archive.add(problem.space.row(place), dict(values))
-    for surrogate, hyper in zip(advisor.surrogates.values(), hypers):
+    for surrogate, hyper in zip(models.surrogates.values(), hypers):
         surrogate.hyper, surrogate.fitted = hyper, len(known)
-    advisor.refresh(archive, advisor.fits())
-    return Stepper(advisor, archive)
+    models.refresh(archive, models.fits())
+    return Stepper(models, PoolRule(problem.space, settings, policy), archive)
 
 # %% ../nbs/tools/bench.ipynb #d14f9300
 FUNCTIONS = ("f", "c1", "c2")

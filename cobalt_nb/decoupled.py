@@ -12,119 +12,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cobalt_nb.acquisition import (
-    Candidate,
-    Choice,
-    alpha_constraint,
-    alpha_objective,
-    best_candidate,
-    best_candidates,
-    choose,
-)
+from .acquisition import alpha_constraint, alpha_objective
 from .confidence import Bounds, confidence_bounds, intersect
-from .posterior import NOISE_FLOOR, CandidatePosterior, GridPosterior
-from .roi import Regions, regions, search_region
+from .posterior import NOISE_FLOOR
+from .roi import Regions, regions
 
 # %% auto #0
-__all__ = ['choose_per_cost', 'checked_costs', 'decoupled_choice', 'algorithm_2', 'ManyPosteriors', 'split_bounds',
-           'aspect_values', 'ManySteps', 'run_many']
-
-# %% ../nbs/method/decoupled.ipynb #a140c4de
-def choose_per_cost(candidates: Mapping[str, Candidate], costs: Mapping[str, float]) -> Choice:
-    """$g_t$ and $\\mathbf{x}_t$ with the largest acquisition per cost.
-
-    The values of the choice are per unit of cost.
-    """
-    return choose(
-        {
-            name: candidate._replace(value=candidate.value / costs[name])
-            for name, candidate in candidates.items()
-        }
-    )
-
-# %% ../nbs/method/decoupled.ipynb #7d3ea0f4
-def checked_costs(
-    functions: Sequence[str], costs: Mapping[str, float] | None = None
-) -> dict[str, float]:
-    "A positive cost for each of the named `functions`; without `costs`, 1 for all."
-    if costs is None:
-        return dict.fromkeys(functions, 1.0)
-    if unknown := [name for name in costs if name not in functions]:
-        raise ValueError(
-            f"costs: unknown function {unknown[0]!r}; this problem has {', '.join(functions)}"
-        )
-    if missing := [name for name in functions if name not in costs]:
-        raise ValueError(
-            f"costs: {missing[0]!r} has no cost; give one for each of {', '.join(functions)}, "
-            "in the same unit"
-        )
-    return {name: _checked_cost(name, costs[name]) for name in functions}
-
-
-def _checked_cost(name: str, cost: float) -> float:
-    try:
-        value = float(cost)
-    except (TypeError, ValueError):
-        raise ValueError(f"costs: {cost!r}, given for {name!r}, is not a number") from None
-    if not (value > 0 and math.isfinite(value)):
-        raise ValueError(
-            f"costs: an evaluation of {name!r} must cost a positive, finite amount, not {cost}; "
-            "give a small cost to what is nearly free"
-        )
-    return value
-
-# %% ../nbs/method/decoupled.ipynb #daedb417
-def decoupled_choice(
-    bounds: Mapping[str, Bounds],
-    objective: str,
-    limits: Mapping[str, tuple[float, float]],
-    costs: Mapping[str, float] | None = None,
-    truncated: bool = True,
-) -> Choice:
-    """Which function to evaluate, and where.
-
-    From the bounds (m,) of every function, the objective's name and the constraints' `limits`.
-    """
-    constraints = {name: bounds[name] for name in limits}
-    sets = regions(bounds[objective], constraints, limits)
-    search, _ = search_region(sets.roi, sets.constraints)
-    if sets.constraints.any():
-        candidates = best_candidates(
-            bounds[objective], constraints, sets, search, objective, truncated
-        )
-    else:
-        widest = {
-            name: best_candidate(alpha_constraint(interval), search)
-            for name, interval in constraints.items()
-        }
-        candidates = {name: best for name, best in widest.items() if best is not None}
-    return choose_per_cost(candidates, checked_costs(list(bounds), costs))
-
-# %% ../nbs/method/decoupled.ipynb #4d9c90e0
-def algorithm_2(
-    posteriors: Mapping[str, GridPosterior | CandidatePosterior],
-    evaluate: Callable[[str, int], float],
-    objective: str,
-    limits: Mapping[str, tuple[float, float]],
-    steps: int,
-    beta: Callable[[int], float],
-    costs: Mapping[str, float] | None = None,
-    truncated: bool = True,
-) -> Iterator[Choice]:
-    """Yield each choice, then evaluate it.
-
-    `evaluate(name, index)` observes one function at one candidate; `posteriors` learn from it.
-    """
-    kept: dict[str, Bounds] = {}
-    for t in range(1, steps + 1):
-        now = {
-            name: confidence_bounds(post.mean, post.variance, beta(t))
-            for name, post in posteriors.items()
-        }
-        kept = {name: intersect(kept.get(name, now[name]), now[name]) for name in now}
-        choice = decoupled_choice(kept, objective, limits, costs, truncated)
-        yield choice
-        posteriors[choice.aspect].observe(choice.index, evaluate(choice.aspect, choice.index))
+__all__ = ['ManyPosteriors', 'split_bounds', 'aspect_values', 'ManySteps', 'run_many']
 
 # %% ../nbs/method/decoupled.ipynb #5679a5eb
 class ManyPosteriors:

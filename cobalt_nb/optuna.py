@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .optimizer import BETA, Cobalt, Query
+from .models import BETA
+from .optimizer import Cobalt
 from cobalt_nb.optuna_reader import (
     ALL,
     OBJECTIVE,
@@ -26,6 +27,7 @@ from cobalt_nb.optuna_reader import (
     set_within,
     shared_space,
 )
+from .records import Query
 from .roi import Certificate
 
 # %% auto #0
@@ -56,8 +58,8 @@ def has_models(opt: Cobalt) -> bool:
 
 def ruled(opt: Cobalt, pending: Sequence[Query], number: int) -> tuple[dict[str, Any], str]:
     "The point that the rule chooses at this step, and the aspect that it is chosen for."
-    opt.advisor.refresh(opt.archive)
-    suggestion = opt.advisor.suggest(opt.archive, pending, number)
+    opt.models.refresh(opt.archive)
+    suggestion = opt.rule.suggest(opt.models, opt.archive, pending, number)
     return suggestion.x, suggestion.aspect
 
 # %% ../nbs/tools/optuna.ipynb #ae969bc6

@@ -21,7 +21,7 @@ from .optuna import CobaltSampler, set_within
 from .problem import reward, simple_regret
 from .study.defaults import save_runs
 from .study.problems import CASES, OPTIMA, stored_optima
-from .study.tasks import NamedProblem
+from .study.textbook import NamedProblem
 from .threads import one_thread
 
 # %% auto #0
@@ -63,7 +63,7 @@ def one_trial(study: optuna.Study, problem: NamedProblem) -> tuple[float, float]
     ranges = problem.space.parameters.items()
     point = {name: trial.suggest_float(name, kind.low, kind.high) for name, kind in ranges}
     seconds = time.process_time() - start
-    values = problem.at(point)
+    values = problem.values_at(point)
     for name, bounds in problem.constraints.items():
         set_within(trial, name, bounds, values[name])
     objective, margins = values[problem.objective], [-c for c in trial.constraints.values()]

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .optimizer import Cobalt, Query, Result
+from .optimizer import Cobalt
 from .problem import Interval, as_interval
+from .records import Query, Result
 from .roi import Certificate
 from .spaces import Box, as_parameter
 

@@ -20,9 +20,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from .box import Step
 from .confidence import Bounds
-from .optimizer import Cobalt, Query, Step, view
+from .optimizer import Cobalt
+from .pool import askable
+from .records import Query
 from .roi import Regions
+from .rules import widened_view
 from .scenes import Scene, acquisitions, draw_plane, draw_step, step_axes
 from .spaces import Box, Categorical, Integer, Pool, Real
 from .style import around, new_axes
@@ -84,37 +88,39 @@ def fitted(opt: Cobalt) -> Cobalt:
         raise ValueError(f"{unseen[0]!r} {reason}; tell the optimiser some evaluations first")
     twin = copy.deepcopy(opt)
     twin.journal = None
-    twin.advisor.refresh(twin.archive)
+    twin.models.refresh(twin.archive)
     return twin
 
 
 def user_units(opt: Cobalt) -> dict[str, Callable[[Tensor], Tensor]]:
     "For each function the map from its model's scale to the user's units."
-    unit = lambda name, model: lambda v: opt.advisor.sign(name) * model.from_model(v)
-    return {name: unit(name, model) for name, model in opt.advisor.surrogates.items()}
+    sign = dict.fromkeys(opt.problem.functions, 1.0) | {opt.problem.objective: opt.problem.sign}
+    unit = lambda name, model: lambda v: sign[name] * model.from_model(v)
+    return {name: unit(name, model) for name, model in opt.models.surrogates.items()}
 
 
 def box_view(opt: Cobalt, points: pd.DataFrame) -> tuple[dict[str, Bounds], Regions]:
     "What the optimiser's next step would see, had it these m points for candidates."
-    step = Step(opt.advisor, opt.archive, [], len(opt.archive))
+    step = Step(opt.models, opt.archive, [], len(opt.archive))
     step.points = opt.problem.space.encode(points)
-    models = opt.advisor.surrogates
-    step.posteriors = {name: model.posterior(step.points) for name, model in models.items()}
-    seen = view(step.look, opt.advisor.beta, torch.ones(len(points), dtype=torch.bool))
-    return seen.bounds, seen.sets
+    step.posteriors = opt.models.posteriors(step.points)
+    everything = torch.ones(len(points), dtype=torch.bool)
+    view = widened_view(step.look, opt.settings.beta, opt.models.policy.widths, everything)
+    return view.bounds, view.sets
 
 
 def pool_view(opt: Cobalt, points: pd.DataFrame, query: Query) -> tuple[dict[str, Bounds], Regions]:
     "What the optimiser saw when it made this query, in the order of these m points: the pool."
-    advisor, order = opt.advisor, [opt.problem.space.index(x) for x in points.to_dict("records")]
-    if not advisor.complete:
-        advisor.revive()
-    explores = query.aspect in opt.problem.functions
-    search = advisor.open(opt.archive, opt.pending) if explores else None
-    everything = torch.ones(len(order), dtype=torch.bool)
-    seen = view(advisor.look, advisor.beta, everything if search is None else search)
-    bounds = {name: Bounds(*(end[order] for end in ends)) for name, ends in seen.bounds.items()}
-    return bounds, advisor.sets(bounds)
+    models, live, places = opt.models, opt.rule.live, opt.rule.places
+    order = [opt.problem.space.index(x) for x in points.to_dict("records")]
+    live.revive()
+    search = torch.ones(len(order), dtype=torch.bool)
+    if query.aspect in opt.problem.functions:  # it explores
+        search = askable(models, live, places, opt.archive, opt.pending)
+    look = lambda beta: live.look(models, beta)
+    view = widened_view(look, live.beta, live.policy.widths, search)
+    bounds = {name: Bounds(*(end[order] for end in ends)) for name, ends in view.bounds.items()}
+    return bounds, models.sets(bounds)
 
 
 def look_ahead(twin: Cobalt, points: pd.DataFrame) -> Outlook:
@@ -123,7 +129,7 @@ def look_ahead(twin: Cobalt, points: pd.DataFrame) -> Outlook:
     twin.pending.remove(query)
     pool = isinstance(twin.problem.space, Pool)
     bounds, sets = pool_view(twin, points, query) if pool else box_view(twin, points)
-    truncated, costs = twin.settings["decoupled"], twin.settings["costs"]
+    truncated, costs = twin.settings.decoupled, twin.settings.costs
     alphas = acquisitions(bounds, sets, twin.problem.objective, truncated, costs)
     return Outlook(query, bounds, sets, alphas)
 

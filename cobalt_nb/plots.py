@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from .confidence import Bounds, confidence_bounds
-from .optimizer import Cobalt, Result, best_index
+from .algorithms import all_bounds
+from .confidence import Bounds
+from .models import estimates
+from .optimizer import Cobalt
 from cobalt_nb.outlook import (
     Parameter,
     animate_steps,
@@ -35,6 +38,7 @@ from cobalt_nb.outlook import (
     scene,
     user_units,
 )
+from .records import Result, best_index
 from .scenes import Scene, acquisitions, draw_step, largest, plot_step, step_axes
 from .spaces import Box, Categorical, Pool, Problem
 from cobalt_nb.style import (
@@ -80,26 +84,25 @@ def plot_reward(x: np.ndarray, f: np.ndarray, r: np.ndarray, ax: Axes | None = N
 # %% ../nbs/optimizer/plots.ipynb #3c7f2270
 def model_bounds(opt: Cobalt, cube: Tensor, beta: float) -> dict[str, Bounds]:
     "The bounds (m,) of every function at the points `cube` (m, dim), on the scale of its model."
-    posteriors = {name: model.posterior(cube) for name, model in opt.advisor.surrogates.items()}
-    return {name: confidence_bounds(p.mean, p.variance, beta) for name, p in posteriors.items()}
+    return all_bounds(opt.models.posteriors(cube), beta)
 
 
 def best_point(opt: Cobalt) -> dict[str, Any]:
     "The best feasible point that was evaluated, or the least violating one."
-    return opt.archive.points[best_index(opt.archive, opt.advisor.estimates(opt.archive))]
+    return opt.archive.points[best_index(opt.archive, estimates(opt.models, opt.archive))]
 
 
 def first_certificate(opt: Cobalt) -> int:
     "The number of evaluations after which an optimiser has models."
-    return min(opt.settings["n_init"], len(opt.archive))
+    return min(opt.settings.n_init, len(opt.archive))
 
 
 def replayed(opt: Cobalt, n: int) -> Cobalt:
     "A fresh optimiser with the same settings that was told the first `n` evaluations."
-    problem, settings = opt.problem, dict(opt.settings)
-    if not settings["decoupled"]:
+    problem, settings = opt.problem, asdict(opt.settings)
+    if not opt.settings.decoupled:
         del settings["costs"]
-    settings["maximize"] = problem.maximize
+    settings |= {"maximize": problem.maximize, "policy": opt.models.policy}
     rows, named = opt.archive.frame().head(n), (problem.objective, problem.constraints)
     return Cobalt.from_frame(rows, problem.space, *named, **settings)
 

@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from .information import Frequency as Frequency
-from .information import c_1, frequency, gain_bound, greedy_gains, merged_gains
-from .information import information_gain as information_gain
+from .information import gain_bound, merged_gains
 
 # %% auto #0
 __all__ = ['acquisition_bound', 'beta_horizon', 'theorem_1_steps', 'theorem_2_steps']

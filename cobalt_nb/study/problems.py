@@ -17,17 +17,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ..optimizer import apart
+from ..local import apart
 from ..problem import reward
 from ..spaces import Box
 from .engineering import Car, Spring, Vessel
 from cobalt_nb.study.textbook import (
-    Ackley,
-    NamedProblem,
-    Rastrigin,
-    Task,
-    climb,
-    objective_and_slacks,
+    Ackley, NamedProblem, Rastrigin, Task, climb, objective_and_slacks,
 )
 
 # %% auto #0

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 import cobalt_nb
-from ..optimizer import AskTell, Cobalt
+from ..optimizer import Cobalt
 from ..problem import as_interval, margin, reward, simple_regret
 from ..spaces import Box, Pool
 from .baselines import Baseline
@@ -74,7 +74,7 @@ def arena(protocol: str, task: str) -> Arena:
     return Arena(made, space, entry.n_init, noise, best, best - worst)
 
 # %% ../../nbs/study/trials.ipynb #020bb59f
-Method = Callable[[Arena, int], AskTell]
+Method = Callable[[Arena, int], Cobalt]
 
 
 def cobalt(place: Arena, seed: int, **options: Any) -> Cobalt:
@@ -167,7 +167,7 @@ def true_reward(task: Task, values: Mapping[str, float]) -> float:
 
 
 def evaluate_and_tell(
-    place: Arena, opt: AskTell, x: Mapping[str, Any], rng: np.random.Generator
+    place: Arena, opt: Cobalt, x: Mapping[str, Any], rng: np.random.Generator
 ) -> dict[str, float]:
     "Evaluate one point, tell the method what a noisy instrument shows, keep what it was worth."
     truth = place.task.values_at(x)
