@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,12 +17,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from .confidence import Bounds
-from .problem import Interval
-
 # %% auto #0
-__all__ = ['COLOURS', 'PALETTE', 'use_style', 'new_axes', 'legend_above', 'around', 'draw_band', 'stay_near', 'draw_limits',
-           'draw_set', 'draw_alpha']
+__all__ = ['COLOURS', 'PALETTE', 'use_style', 'new_axes', 'legend_above', 'around', 'Ended', 'draw_band', 'stay_near',
+           'draw_limits', 'draw_set', 'draw_alpha']
 
 # %% ../nbs/method/style.ipynb #8826dd8d
 COLOURS = {
@@ -80,58 +77,57 @@ def around(values: np.ndarray) -> tuple[float, float]:
     room = 0.08 * np.ptp(known) or 1.0
     return float(known.min() - room), float(known.max() + room)
 
+# %% ../nbs/method/style.ipynb #6cccd33a
+class Ended(Protocol):
+    "Anything with two ends: an interval, or the bounds of a function at m candidates."
+
+    @property
+    def lower(self) -> Any: ...
+
+    @property
+    def upper(self) -> Any: ...
+
 # %% ../nbs/method/style.ipynb #63c9730b
 def draw_band(
-    ax: Axes, x: np.ndarray, bounds: Bounds, unit: Callable[[Tensor], Tensor] = lambda v: v
+    ax: Axes, x: np.ndarray, bounds: Ended, unit: Callable[[Tensor], Tensor] = lambda v: v
 ) -> None:
     "The band (m,) of a function over `x` (m,) and its middle, in the units that `unit` gives."
-    lower, middle, upper = (
-        unit(bounds.lower),
-        unit((bounds.lower + bounds.upper) / 2),
-        unit(bounds.upper),
-    )
+    middle = (bounds.lower + bounds.upper) / 2
+    lower, middle, upper = unit(bounds.lower), unit(middle), unit(bounds.upper)
     ax.fill_between(x, lower, upper, color=COLOURS["objective"], alpha=0.25, lw=0)
     ax.plot(x, middle, color=COLOURS["objective"], lw=1.2)
 
-
+# %% ../nbs/method/style.ipynb #229253fe
 def stay_near(ax: Axes, told: pd.Series) -> None:
-    "Cut the range of an axis to five times that of the values (n,) that were told, since the band of a function with heavy tails can be huge."
+    "Cut the range of an axis to five times that of the values (n,) that were told."
     (low, high), (least, most) = ax.get_ylim(), (told.min(), told.max())
     if told.count() > 2 and most > least:
         ax.set_ylim(max(low, least - 2 * (most - least)), min(high, most + 2 * (most - least)))
 
-
-def draw_limits(ax: Axes, interval: Interval) -> None:
+# %% ../nbs/method/style.ipynb #2c45671b
+def draw_limits(ax: Axes, interval: Ended) -> None:
     "The ends of an interval as dashed lines, and what lies outside in a light tint."
-    low, high = ax.get_ylim()
-    low, high = min(low, *interval.thresholds), max(high, *interval.thresholds)
+    ends = [end for end in (interval.lower, interval.upper) if math.isfinite(end)]
+    low, high = min([ax.get_ylim()[0], *ends]), max([ax.get_ylim()[1], *ends])
     for end, edge in ((interval.lower, low), (interval.upper, high)):
         if math.isfinite(end):
             ax.axhline(end, color="k", lw=0.8, ls="--")
             ax.axhspan(end, edge, color=COLOURS["infeasible"], alpha=0.12, lw=0)
     ax.set_ylim(low, high)
 
-
+# %% ../nbs/method/style.ipynb #2a3feacb
 def draw_set(ax: Axes, x: np.ndarray, mask: Tensor, row: int, colour: str, label: str) -> None:
     "A set (m,) as a bar below the axes, in the given row, with its name to the right."
-    y = -0.08 - 0.14 * row
-    ax.fill_between(
-        x,
-        y - 0.05,
-        y + 0.05,
-        where=mask,
-        color=colour,
-        lw=0,
-        transform=ax.get_xaxis_transform(),
-        clip_on=False,
-    )
+    y, below = -0.08 - 0.14 * row, ax.get_xaxis_transform()
+    bar = {"where": mask, "color": colour, "lw": 0, "transform": below, "clip_on": False}
+    ax.fill_between(x, y - 0.05, y + 0.05, **bar)
     ax.text(1.01, y, label, transform=ax.transAxes, fontsize=8, color=colour, va="center")
 
-
+# %% ../nbs/method/style.ipynb #30a3efe4
 def draw_alpha(
     ax: Axes, x: np.ndarray, alpha: Tensor, domain: Tensor, colour: str, label: str
 ) -> None:
-    "An acquisition (m,) over its domain (m,)."
+    "An acquisition (m,) over its domain (m,): filled there, a grey line elsewhere."
     ax.plot(x, alpha, color="0.75", lw=1)
     ax.fill_between(x, 0, alpha, where=domain, color=colour, alpha=0.6, lw=0)
     ax.set(ylabel=label, ylim=(0, None))
