@@ -36,10 +36,13 @@ setup(
         "Topic :: Scientific/Engineering :: Mathematics",
     ],
     packages=find_packages(include=["cobalt_nb", "cobalt_nb.*"]),
-    package_data={"cobalt_nb": ["results/*"]},
+    package_data={"": ["py.typed", "results/*", "data/*"]},
     python_requires=f">={cfg['min_python']}",
     install_requires=cfg["requirements"].split(),
     extras_require=extras,
-    entry_points={"console_scripts": cfg["console_scripts"].split()},
+    entry_points={
+        "console_scripts": cfg["console_scripts"].split(),
+        "nbdev": ["cobalt_nb=cobalt_nb._modidx:d"],  # so that names in backticks become links
+    },
     zip_safe=False,
 )

@@ -6,20 +6,44 @@ The public names load on first use, so that `import cobalt_nb` and `cobalt-nb --
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._moved import install
+
 if TYPE_CHECKING:
-    from .optimizer import Cobalt, Query, Result, maximize, minimize
+    from .optimizer import Cobalt
     from .problem import Interval
-    from .spaces import Box, Pool, Problem
+    from .records import Query, Result
     from .roi import Certificate
+    from .run import maximize, minimize
+    from .spaces import Box, Pool, Problem
 
 __version__ = "0.1.0"
 _HOME = {
-    "Interval": "problem",
-    **dict.fromkeys(["Box", "Pool", "Problem"], "spaces"),
-    **dict.fromkeys(["Cobalt", "Query", "Result", "maximize", "minimize"], "optimizer"),
+    "minimize": "run",
+    "maximize": "run",
+    "Box": "spaces",
+    "Pool": "spaces",
+    "Cobalt": "optimizer",
+    "Query": "records",
+    "Result": "records",
     "Certificate": "roi",
+    "Problem": "spaces",
+    "Interval": "problem",
 }
-__all__ = ["__version__", *_HOME]
+__all__ = [
+    "Box",
+    "Certificate",
+    "Cobalt",
+    "Interval",
+    "Pool",
+    "Problem",
+    "Query",
+    "Result",
+    "__version__",
+    "maximize",
+    "minimize",
+]
+
+install()
 
 
 def __getattr__(name: str) -> Any:

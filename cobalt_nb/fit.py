@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR', 'LEARNED_NOISE_FLOOR', 'FIT_NOISE_FLOOR', 'CEILING',
-           'OUTPUTSCALE_BOUNDS', 'Noise', 'DETERMINISTIC_BONUS', 'log_priors', 'lognormal', 'pack', 'unpack',
-           'prior_mode', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp', 'choose_warp',
-           'Surrogate']
+           'OUTPUTSCALE_BOUNDS', 'Noise', 'Number', 'HEAVY', 'DETERMINISTIC_BONUS', 'log_priors', 'lognormal', 'pack',
+           'unpack', 'prior_mode', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp',
+           'choose_warp', 'Surrogate']
 
 # %% ../nbs/optimizer/fit.ipynb #4916dca0
 import math
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ OUTPUTSCALE_BOUNDS = (1e-2, 1e4)
 
 
 def log_priors(d: int) -> tuple[np.ndarray, np.ndarray]:
-    "Locations and scales (d + 2,) of the log-normal priors of the length scales, the noise and the output scale."
+    "Locations and scales (d + 2,) of the priors: length scales, noise, output scale."
     location, scale = zip(
         *[(math.sqrt(2) + math.log(d) / 2, math.sqrt(3))] * d, NOISE_PRIOR, OUTPUTSCALE_PRIOR
     )
@@ -47,7 +48,7 @@ def log_priors(d: int) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../nbs/optimizer/fit.ipynb #e3f7163d
 def lognormal(
-    u: np.ndarray, location: np.ndarray, scale: np.ndarray
+    u: np.ndarray, location: np.ndarray | float, scale: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
     "The log density of the log-normal at $e^u$, and its derivative in u; both like `u`."
     value = -u - 0.5 * ((u - location) / scale) ** 2 - np.log(scale * math.sqrt(2 * math.pi))
@@ -72,7 +73,7 @@ def prior_mode(d: int) -> Hyperparameters:
 
 # %% ../nbs/optimizer/fit.ipynb #a31f46b8
 def evidence(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, float, np.ndarray]:
-    "Log evidence of `y` (n,) at `X` (n, d) with the best mean, that mean, and the gradient (d + 2,) in $\\log(\\ell, \\sigma^2, s^2)$."
+    "Log evidence of `y` (n,) at `X` (n, d), the best mean, the gradient (d + 2,) in $u$."
     signal, xi = rbf_kernel(X, X, hyper.lengthscale, hyper.outputscale), X / hyper.lengthscale
     L = stable_cholesky(signal + hyper.noise * torch.eye(len(X), dtype=X.dtype))
     Ky, K1 = torch.cholesky_solve(torch.stack([y, torch.ones_like(y)], dim=1), L).T
@@ -96,20 +97,18 @@ def evidence(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, float
 Noise = float | tuple[float, float] | None
 
 
-def log_bounds(d: int, noise: Noise, learn_outputscale: bool) -> tuple[np.ndarray, np.ndarray]:
+def log_bounds(
+    d: int, noise: Noise, learn_outputscale: bool, floor: float = FIT_NOISE_FLOOR
+) -> tuple[np.ndarray, np.ndarray]:
     "Bounds (d + 2,) of $u$; `noise` is learned (None), bounded (a pair) or given (a number)."
-    low, high = (
-        (LEARNED_NOISE_FLOOR, CEILING)
-        if noise is None
-        else noise
-        if isinstance(noise, tuple)
-        else (noise, noise)
-    )
-    pairs = [(LENGTHSCALE_FLOOR, CEILING)] * d + [
-        (max(low, FIT_NOISE_FLOOR), max(high, FIT_NOISE_FLOOR)),
-        OUTPUTSCALE_BOUNDS if learn_outputscale else (1, 1),
-    ]
-    return tuple(np.log(pairs).T)
+    if noise is None:
+        low, high = LEARNED_NOISE_FLOOR, CEILING
+    else:
+        low, high = noise if isinstance(noise, tuple) else (noise, noise)
+    scales = [(LENGTHSCALE_FLOOR, CEILING)] * d
+    outputs = OUTPUTSCALE_BOUNDS if learn_outputscale else (1, 1)
+    lower, upper = np.log([*scales, (max(low, floor), max(high, floor)), outputs]).T
+    return lower, upper
 
 # %% ../nbs/optimizer/fit.ipynb #2141846e
 def log_posterior(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, float, np.ndarray]:
@@ -126,28 +125,26 @@ def fit_map(
     start: Hyperparameters | None = None,
     learn_outputscale: bool = False,
     tolerance: float = 2e-9,
+    floor: float = FIT_NOISE_FLOOR,
 ) -> Hyperparameters:
-    "The hyperparameters of largest posterior density given `y` (n,) at `X` (n, d), by L-BFGS-B from `start`; never worse than `start`."
-    lower, upper = log_bounds(X.shape[1], noise, learn_outputscale)
+    "The densest hyperparameters given `y` (n,) at `X` (n, d); never worse than `start`."
+    lower, upper = log_bounds(X.shape[1], noise, learn_outputscale, floor)
 
     def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
         value, _, gradient = log_posterior(unpack(u), X, y)
         return -value / len(X), np.where(lower < upper, -gradient / len(X), 0.0)
 
     first = np.clip(pack(start or prior_mode(X.shape[1])), lower, upper)
+    bounds, options = np.stack([lower, upper], axis=1), {"ftol": tolerance}
     with one_thread:
-        found = minimize(
-            loss,
-            first,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.stack([lower, upper], axis=1),
-            options={"ftol": tolerance},
-        )
+        found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     best = found.x if found.fun < loss(first)[0] else first
     return unpack(best, mean=log_posterior(unpack(best), X, y)[1])
 
 # %% ../nbs/optimizer/fit.ipynb #f69b03d5
+Number = TypeVar("Number", Tensor, float)
+
+
 @dataclass(frozen=True)
 class Standardizer:
     "The affine map to mean 0 and variance 1; methods take tensors or numbers."
@@ -169,22 +166,22 @@ class Standardizer:
         )
         return cls(mean, spread if spread > 1e-12 * abs(mean) else 1.0)
 
-    def forward(self, y: Tensor | float) -> Tensor | float:
+    def forward(self, y: Number) -> Number:
         "From the data's scale to the standard one; any shape."
         return (y - self.mean) / self.scale
 
-    def inverse(self, v: Tensor | float) -> Tensor | float:
+    def inverse(self, v: Number) -> Number:
         "From the standard scale to the data's; any shape."
         return self.mean + self.scale * v
 
-    def inverse_variance(self, variance: Tensor | float) -> Tensor | float:
+    def inverse_variance(self, variance: Number) -> Number:
         "A variance on the data's scale; any shape."
         return self.scale**2 * variance
 
 # %% ../nbs/optimizer/fit.ipynb #7ce5d85e
 @dataclass(frozen=True)
 class Warp:
-    "The logarithm far from an interval (`lower`, `upper`), None = open, a line near it; it bends at the distance $\\tau$, and an infinite $\\tau$ is the identity."
+    "A logarithm far from an interval (None: open), a line near it; it bends at $\\tau$."
 
     lower: float | None = None
     upper: float | None = None
@@ -212,10 +209,13 @@ class Warp:
         return h + self.tau * ((v - h) / self.tau).sinh()
 
 # %% ../nbs/optimizer/fit.ipynb #2f209d6f
+HEAVY = 30.0
+
+
 def choose_warp(
-    y: Tensor, lower: float | None = None, upper: float | None = None, heavy: float = 30.0
+    y: Tensor, lower: float | None = None, upper: float | None = None, heavy: float = HEAVY
 ) -> Warp:
-    "The warp of a function whose first observations are `y` (n,): bent if their largest distance from the threshold is more than `heavy` times the median."
+    "The warp after the observations `y` (n,): bent if the largest distance is `heavy` medians."
     plain = Warp(lower, upper)
     if not len(y) or (lower is None and upper is None):
         return plain
@@ -229,7 +229,7 @@ DETERMINISTIC_BONUS = 3.0
 
 
 class Surrogate:
-    "A Gaussian process for one function of `d` inputs; its data `X` (n, d), `y` (n,), its interval and its noise (a variance) are in the user's units."
+    "A Gaussian process for one function of `d` inputs, in the user's units; `noise` is a variance."
 
     def __init__(
         self,
@@ -239,15 +239,16 @@ class Surrogate:
         noise: Noise = None,
         learn_outputscale: bool = False,
         growth: float = 0.1,
+        heavy: float = HEAVY,
+        fit_floor: float = FIT_NOISE_FLOOR,
+        noise_floor: float = NOISE_FLOOR,
     ):
-        self.X, self.y = torch.empty(0, d, dtype=torch.float64), torch.empty(0, dtype=torch.float64)
+        self.X = torch.empty(0, d, dtype=torch.float64)
+        self.y = torch.empty(0, dtype=torch.float64)
         self.noise = noise if noise is None or isinstance(noise, tuple) else (noise, noise)
-        self.learn_outputscale, self.growth, self.fitted, self.fitted_cold = (
-            learn_outputscale,
-            growth,
-            0,
-            0,
-        )
+        self.learn_outputscale, self.growth, self.heavy = learn_outputscale, growth, heavy
+        self.fit_floor, self.noise_floor = fit_floor, noise_floor
+        self.fitted, self.fitted_cold = 0, 0  # numbers of observations at the last fits
         self.warp, self.standardizer, self.hyper = Warp(lower, upper), Standardizer(), prior_mode(d)
 
     def tell(self, X: Tensor, y: Tensor | float) -> None:
@@ -260,16 +261,15 @@ class Surrogate:
         return self.standardizer.forward(self.warp.forward(y))
 
     def from_model(self, v: Tensor) -> Tensor:
-        "From the model's scale to the user's units: values and bounds alike, since the map is increasing."
+        "From the model's scale to the user's units; increasing, so it serves bounds too."
         return self.warp.inverse(self.standardizer.inverse(v))
 
     @property
     def thresholds(self) -> tuple[float, float]:
         "The interval on the model's scale; an open end is infinite."
-        lower, upper = self.warp.lower, self.warp.upper
-        return self.standardizer.forward(
-            -math.inf if lower is None else lower
-        ), self.standardizer.forward(math.inf if upper is None else upper)
+        lower = -math.inf if self.warp.lower is None else self.warp.lower
+        upper = math.inf if self.warp.upper is None else self.warp.upper
+        return self.standardizer.forward(lower), self.standardizer.forward(upper)
 
     def refit_due(self) -> bool:
         "Whether the data have grown by the share `growth` since the last refit."
@@ -280,37 +280,35 @@ class Surrogate:
         if not len(self.y):
             return
         if not self.noise or not self.noise[1]:
-            self.warp = choose_warp(
-                self.y[: max(10, 2 * self.X.shape[1] + 2)], self.warp.lower, self.warp.upper
-            )
+            first = self.y[: max(10, 2 * self.X.shape[1] + 2)]
+            self.warp = choose_warp(first, self.warp.lower, self.warp.upper, self.heavy)
         self.standardizer = Standardizer.fit(self.warp.forward(self.y))
-        starts, self.fitted = [self.hyper], len(self.y)
+        starts: list[Hyperparameters | None] = [self.hyper]
+        self.fitted = len(self.y)
         if self.fitted >= 1.25 * self.fitted_cold:
             starts, self.fitted_cold = [self.hyper, None], self.fitted
         self.hyper = self.best_fit(starts)
 
     def best_fit(self, starts: list[Hyperparameters | None]) -> Hyperparameters:
-        "The densest hyperparameters from these starts; a function whose noise is not given is tried as deterministic and as noisy."
+        "The densest fit from these starts; unknown noise is tried as none and as some."
         y, scale = self.to_model(self.y), self.standardizer.scale
-        levels = (
-            [None, 0.0] if self.noise is None else [tuple(v / scale / scale for v in self.noise)]
-        )
+        levels: list[Noise] = [None, 0.0]
+        if self.noise is not None:
+            levels = [(self.noise[0] / scale / scale, self.noise[1] / scale / scale)]
+        learn, floor = self.learn_outputscale, self.fit_floor
         ends = [
-            fit_map(self.X, y, noise, start, self.learn_outputscale, tolerance=1e-7)
+            fit_map(self.X, y, noise, start, learn, tolerance=1e-7, floor=floor)
             for noise in levels
             for start in starts
         ]
 
         def density(hyper: Hyperparameters) -> float:
-            bonus = DETERMINISTIC_BONUS if hyper.noise <= FIT_NOISE_FLOOR else 0.0
-            return (
-                log_posterior(hyper, self.X, y)[0]
-                - lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0]
-                + bonus
-            )
+            bonus = DETERMINISTIC_BONUS if hyper.noise <= floor else 0.0
+            noise_prior = float(lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
+            return log_posterior(hyper, self.X, y)[0] - noise_prior + bonus
 
         best = max(ends, key=density)
-        return replace(best, noise=NOISE_FLOOR) if best.noise <= FIT_NOISE_FLOOR else best
+        return replace(best, noise=self.noise_floor) if best.noise <= floor else best
 
     def posterior(self, candidates: Tensor, capacity: int = 0) -> CandidatePosterior:
         "The cached posterior at `candidates` (m, d), on the model's scale."

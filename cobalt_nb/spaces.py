@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,14 +24,14 @@ __all__ = ['Points', 'Real', 'Integer', 'Categorical', 'as_parameter', 'Box', 'P
 # %% ../nbs/optimizer/spaces.ipynb #0c242229
 @dataclass(frozen=True)
 class Real:
-    "A real parameter from `low` to `high`, on a linear or a logarithmic scale; one column of the cube."
+    "A real parameter from `low` to `high`, on a linear or a logarithmic scale; one column."
 
     low: float
     high: float
     log: bool = False
     width = 1
 
-    def encode(self, values: Sequence[float]) -> np.ndarray:
+    def encode(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
         "Values (n,) to cube coordinates (n, 1)."
         scale = np.log if self.log else np.asarray
         return ((scale(values) - scale(self.low)) / (scale(self.high) - scale(self.low)))[:, None]
@@ -51,7 +51,7 @@ class Real:
         return 11 - _exponent(x) if self.log else 13 - _exponent(max(abs(self.low), abs(self.high)))
 
     def rounded(self, x: float) -> float:
-        "`x` to the places that are kept, or an end of the range if that is nearer than a last digit."
+        "`x` to the places that are kept, or an end of the range if that is nearer."
         places = self.places(x)
         short = round(x, places)
         ends = [end for end in (self.low, self.high) if abs(short - end) <= 0.6 * 10.0**-places]
@@ -64,7 +64,7 @@ def _exponent(x: float) -> int:
 # %% ../nbs/optimizer/spaces.ipynb #1fff1f1b
 @dataclass(frozen=True)
 class Integer:
-    "An integer from `low` to `high`, both included: each owns the bin from k − ½ to k + ½ of one column of the cube, on a linear or a logarithmic scale."
+    "An integer from `low` to `high`, both included; k owns the bin from k − ½ to k + ½."
 
     low: int
     high: int
@@ -76,7 +76,7 @@ class Integer:
         low, high = self.low - 0.5, self.high + 0.5
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
-    def encode(self, values: Sequence[int]) -> np.ndarray:
+    def encode(self, values: Sequence[int] | np.ndarray) -> np.ndarray:
         "Integers (n,) to the cube (n, 1): each to a fixed place in its bin."
         low, high = self.edges()
         return ((np.log if self.log else np.asarray)(values) - low)[:, None] / (high - low)
@@ -122,11 +122,13 @@ def as_parameter(name: str, spec: Any) -> Real | Integer | Categorical:
         low, high = float(low), float(high)
     except (TypeError, ValueError):
         raise ValueError(
-            f'parameter {name!r}: give (low, high), (low, high, "int"), (low, high, "log") or a list of labels; got {spec!r}'
+            f'parameter {name!r}: give (low, high), (low, high, "int"), (low, high, "log") '
+            f"or a list of labels; got {spec!r}"
         ) from None
     if unknown := words - {"int", "log"}:
         raise ValueError(
-            f'parameter {name!r}: unknown kind {sorted(unknown)[0]!r}; use "int", "log" or "int log"'
+            f"parameter {name!r}: unknown kind {sorted(unknown)[0]!r}; "
+            'use "int", "log" or "int log"'
         )
     return _range(name, low, high, "int" in words, "log" in words)
 
@@ -153,13 +155,15 @@ def _range(name: str, low: float, high: float, integer: bool, log: bool) -> Real
     if integer:
         if low % 1 or high % 1:
             raise ValueError(
-                f"parameter {name!r}: the bounds of an integer must be whole numbers; got ({low}, {high})"
+                f"parameter {name!r}: the bounds of an integer must be whole numbers; "
+                f"got ({low}, {high})"
             )
         return Integer(int(low), int(high), log)
     real = Real(low, high, log)
     if high - low < 1000 * 10.0 ** -real.places(high):
         raise ValueError(
-            f"parameter {name!r}: low and high are too close to tell the values between them apart; use units in which they differ more"
+            f"parameter {name!r}: low and high are too close to tell values between them apart; "
+            "use units in which they differ more"
         )
     return real
 
@@ -204,7 +208,7 @@ class Box:
         return [dict(zip(self.names, row)) for row in zip(*columns)]
 
     def sobol(self, n: int, seed: int) -> Tensor:
-        "n points of a scrambled Sobol sequence (n, dim), integers and choices rounded to what they mean."
+        "n points of a scrambled Sobol sequence (n, dim), snapped to what they mean."
         return self.snap(
             torch.quasirandom.SobolEngine(self.dim, scramble=True, seed=seed).draw(
                 n, dtype=torch.float64
@@ -212,7 +216,7 @@ class Box:
         )
 
     def snap(self, cube: Tensor) -> Tensor:
-        "Cube coordinates (n, dim) with integers at their bins' places and choices one-hot; real columns stay as they are."
+        "Cube coordinates (n, dim) with integers at their bins' places and choices one-hot."
         blocks = cube.split([parameter.width for parameter in self.parameters.values()], dim=1)
         return torch.cat(
             [
@@ -226,7 +230,7 @@ class Box:
         return f"Box({', '.join(self.names)})"
 
 
-Points = Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame
+Points: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame
 
 # %% ../nbs/optimizer/spaces.ipynb #29bf5851
 def _check_names(names: Sequence[str], owner: str) -> None:
@@ -256,14 +260,13 @@ def _check_point(point: Mapping[str, Any] | pd.DataFrame, names: Sequence[str]) 
         raise ValueError(f"unknown parameter {unknown[0]!r}; the space has {', '.join(names)}")
 
 
-def _checked(
-    name: str, parameter: Real | Integer | Categorical, column: pd.Series
-) -> np.ndarray | list[Any]:
+def _checked(name: str, parameter: Real | Integer | Categorical, column: pd.Series) -> Any:
     "The column as an array, or an error that names the parameter and the value."
     if isinstance(parameter, Categorical):
         if odd := [value for value in column if value not in parameter.labels]:
             raise ValueError(
-                f"parameter {name!r}: {odd[0]!r} is none of {', '.join(map(repr, parameter.labels))}"
+                f"parameter {name!r}: {odd[0]!r} is none of "
+                + ", ".join(map(repr, parameter.labels))
             )
         return column.tolist()
     try:
@@ -288,7 +291,7 @@ def _snapped(parameter: Real | Integer | Categorical, block: Tensor) -> Tensor:
 
 # %% ../nbs/optimizer/spaces.ipynb #d33a73b4
 class Pool:
-    "A finite search space: the rows of a DataFrame, of a dict of columns, or of an array (columns x0, x1, …)."
+    "A finite search space: the rows of a DataFrame, a dict of columns, or an array (x0, x1, …)."
 
     def __init__(self, rows: pd.DataFrame | Mapping[str, Any] | np.ndarray | Tensor):
         self.frame = _pool_frame(rows)
@@ -357,17 +360,19 @@ def _pool_frame(rows: pd.DataFrame | Mapping[str, Any] | np.ndarray | Tensor) ->
             numbers and not np.isfinite(frame[name].to_numpy(dtype=float)).all()
         ):
             raise ValueError(
-                f"parameter {name!r}: a pool must not contain NaN or infinite values; drop these rows first"
+                f"parameter {name!r}: a pool must not contain NaN or infinite values; "
+                "drop these rows first"
             )
     if (twice := frame.duplicated()).any():
         raise ValueError(
-            f"the pool contains row {int(twice.idxmax())} twice: {frame.loc[twice.idxmax()].to_dict()}; use DataFrame.drop_duplicates() first"
+            f"the pool contains row {int(twice.idxmax())} twice: "
+            f"{frame.loc[twice.idxmax()].to_dict()}; use DataFrame.drop_duplicates() first"
         )
     return frame
 
 
 def _feature_columns(column: pd.Series) -> np.ndarray:
-    "A column of the table (m,) as cube coordinates: (m, 1) for numbers, one-hot (m, labels) otherwise; a constant is 0."
+    "A column (m,) as cube coordinates: (m, 1) for numbers, else one-hot; a constant is 0."
     if not pd.api.types.is_numeric_dtype(column):
         return Categorical(tuple(column.unique())).encode(column)
     values = column.to_numpy(dtype=float)
@@ -376,7 +381,7 @@ def _feature_columns(column: pd.Series) -> np.ndarray:
 # %% ../nbs/optimizer/spaces.ipynb #2923e047
 @dataclass(frozen=True)
 class Problem:
-    "Maximise (or minimise) one named function over a space while others stay within their intervals."
+    "Maximise, or minimise, one named function while others stay within their intervals."
 
     space: Box | Pool
     objective: str
@@ -386,7 +391,8 @@ class Problem:
     def __post_init__(self) -> None:
         if self.objective in self.constraints:
             raise ValueError(
-                f"{self.objective!r} is the objective and also a constraint; evaluate it twice under two names if you need both"
+                f"{self.objective!r} is the objective and also a constraint; "
+                "evaluate it twice under two names if you need both"
             )
         object.__setattr__(
             self,

@@ -3,12 +3,14 @@
     python tests/book.py run                          # every notebook: execute, store clean outputs
     python tests/book.py run nbs/method/roi.ipynb         # one notebook
     python tests/book.py run --slow nbs/method/roi.ipynb  # its #|slow cells too
-    python tests/book.py run --check                  # execute, compare text outputs with the stored ones, write nothing
+    python tests/book.py run --check                  # compare fresh text outputs with the stored
+    python tests/book.py times                        # how long each takes, into tests/times.json
     python tests/book.py readme                       # README.md from nbs/index.ipynb
     python tests/book.py readme --check               # exit code 1 if README.md is stale
 
-Every notebook runs in a kernel of its own, in the folder of the notebook, with one thread. A cell marked `#|eval: false` is never
-executed, a cell marked `#|slow` only with --slow; what they stored before is kept.
+Every notebook runs in a kernel of its own, in the folder of the notebook, with one thread. A cell
+marked `#|eval: false` is never executed, a cell marked `#|slow` only with --slow; what they stored
+before is kept.
 """
 
 from __future__ import annotations
@@ -17,27 +19,52 @@ import argparse
 import json
 import os
 import re
+import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import yaml
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
+TIMES = ROOT / "tests" / "times.json"
+PATIENCE = 15.0  # seconds of a processor; a notebook that takes longer is run by the slow tests
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
 
 def notebooks(root: Path = ROOT) -> list[Path]:
-    """Every notebook of the book, in reading order."""
-    found = (root / "nbs").rglob("*.ipynb")
-    return sorted(
-        p
-        for p in found
-        if not any(part.startswith((".", "_")) for part in p.relative_to(root).parts)
-    )
+    """Every notebook of the book, in the order of the sidebar; those it forgets come last."""
+    order = {name: place for place, name in enumerate(sidebar(root))}
+    found = {path.relative_to(root / "nbs").as_posix(): path for path in files(root, "*.ipynb")}
+    return [found[name] for name in sorted(found, key=lambda n: (order.get(n, len(order)), n))]
+
+
+def files(root: Path, pattern: str) -> list[Path]:
+    """The files of the book that belong to its sources: none of those that tools leave behind."""
+    found = (root / "nbs").rglob(pattern)
+    inside = lambda path: path.relative_to(root / "nbs").parts
+    return [p for p in found if not any(part.startswith((".", "_")) for part in inside(p))]
+
+
+def sidebar(root: Path = ROOT) -> list[str]:
+    """The pages in reading order, relative to nbs/: the one list of them is in _quarto.yml."""
+    config = yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
+    return list(leaves(config["website"]["sidebar"]["contents"]))
+
+
+def leaves(entries: list) -> Iterator[str]:
+    """The pages of a part of the sidebar: a name, or an entry with a name, or a section of them."""
+    for entry in entries:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            if page := entry.get("href") or entry.get("file"):
+                yield page
+            yield from leaves(entry.get("contents", []))
 
 
 def read(path: Path) -> NotebookNode:
@@ -48,7 +75,7 @@ def directives(source: str) -> dict[str, str]:
     """The `#|name: value` lines at the head of a cell: `{"eval": "false", "slow": ""}`."""
     found = {}
     for line in source.lstrip().splitlines():
-        match = re.match(r"#\s*\|\s*(\w+):?\s*(.*)", line)
+        match = re.match(r"#\s*\|\s*([\w-]+):?\s*(.*)", line)
         if not match:
             break
         found[match[1]] = match[2].strip()
@@ -66,6 +93,16 @@ def has_slow_cells(path: Path) -> bool:
     )
 
 
+def times() -> dict[str, float]:
+    """Processor seconds that each notebook took without its slow cells, when measured."""
+    return json.loads(TIMES.read_text(encoding="utf-8")) if TIMES.exists() else {}
+
+
+def is_long(path: Path) -> bool:
+    """Did this notebook take longer than one waits for? A new one counts as short."""
+    return times().get(path.relative_to(ROOT / "nbs").as_posix(), 0.0) > PATIENCE
+
+
 class DirectiveClient(NotebookClient):
     """A notebook client that leaves skipped cells, and what they stored, alone."""
 
@@ -80,7 +117,7 @@ class DirectiveClient(NotebookClient):
 
 
 def execute(path: Path, slow: bool = False, timeout: float = 1800.0) -> NotebookNode:
-    """The notebook after a run in a fresh kernel; raises `CellExecutionError` at the first cell that fails."""
+    """The notebook after a run in a fresh kernel; `CellExecutionError` at the first that fails."""
     nb = read(path)
     client = DirectiveClient(
         nb,
@@ -115,7 +152,7 @@ def clean(nb: NotebookNode) -> NotebookNode:
 
 
 def joined_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Consecutive outputs of one stream as one output, since their splitting is a matter of timing."""
+    """Consecutive outputs of one stream as one: their splitting is a matter of timing."""
     joined: list[NotebookNode] = []
     for out in outputs:
         if (
@@ -137,7 +174,7 @@ def write(nb: NotebookNode, path: Path) -> None:
 
 
 def text_outputs(nb: NotebookNode) -> Iterator[tuple[str, str]]:
-    """(cell id, text) of every code cell: streams and text/plain results; image bytes may differ between machines."""
+    """(cell id, text) of every code cell; image bytes may differ between machines."""
     for cell in nb.cells:
         if cell.cell_type == "code":
             texts = [
@@ -164,16 +201,14 @@ HIDDEN = ("hide", "default_exp")
 
 
 def readme(index: Path) -> str:
-    """The README as Markdown: prose as it stands, code in fences, text output below it, links made relative to the root."""
+    """The README: prose as it stands, code in fences, text output below it, links from the root."""
     blocks = ["<!-- Made from nbs/index.ipynb by `python tests/book.py readme`; do not edit. -->"]
     for cell in read(index).cells:
         found = directives(cell.source)
         if any(name in found for name in HIDDEN) or found.get("include") == "false":
             continue
         blocks += (
-            [rooted_links(cell.source)]
-            if cell.cell_type == "markdown"
-            else code_blocks(cell, found)
+            [rooted(cell.source)] if cell.cell_type == "markdown" else code_blocks(cell, found)
         )
     return "\n\n".join(block.strip() for block in blocks if block.strip()) + "\n"
 
@@ -186,17 +221,26 @@ def code_blocks(cell: NotebookNode, found: dict[str, str]) -> list[str]:
         data = out.get("data", {})
         text = out.get("text") or data.get("text/plain", "")
         if "text/markdown" in data:
-            blocks.append(rooted_links(data["text/markdown"]))
-        elif text.strip() and "image/png" not in data:
+            blocks.append(rooted(data["text/markdown"]))
+        elif text.strip() and not pictured(out):
             blocks.append(f"```text\n{text.rstrip()}\n```")
     return blocks
 
 
-def rooted_links(markdown: str) -> str:
-    """Links relative to nbs/ become links relative to the root, so that they work in README.md too."""
-    return re.sub(r"\]\((?![a-z]+:|#|/|\.\./)([^)]+)\)", r"](nbs/\1)", markdown).replace(
-        "](../", "]("
+def pictured(out: NotebookNode) -> bool:
+    """Is this output a picture?"""
+    return any(kind.startswith("image/") for kind in out.get("data", {}))
+
+
+def rooted(markdown: str) -> str:
+    """Markdown of nbs/ as it reads at the root: links lead there, Quarto's marks are gone."""
+    markdown = re.sub(
+        r"^:::+ *\{[^}]*title=\"([^\"]*)\"[^}]*\} *$", r"**\1**", markdown, flags=re.M
     )
+    markdown = re.sub(r"^:::.*\n?", "", markdown, flags=re.M)
+    markdown = re.sub(r"(?<=\))\{[^}]*\}|^(#+ .*?) *\{[^}]*\} *$", r"\1", markdown, flags=re.M)
+    markdown = re.sub(r"\]\((?![a-z]+:|#|/|\.\./)([^)]+)\)", r"](nbs/\1)", markdown)
+    return markdown.replace("](../", "](")
 
 
 def run_command(args: argparse.Namespace) -> int:
@@ -209,6 +253,27 @@ def run_command(args: argparse.Namespace) -> int:
             store(path.resolve(), args.slow)
     print("\n".join(stale) or ("every text output is as stored" if args.check else "stored"))
     return 1 if stale else 0
+
+
+def times_command(args: argparse.Namespace) -> int:
+    """Run the notebooks one by one; what was measured before stays for those that are not run."""
+    there = [path.relative_to(ROOT / "nbs").as_posix() for path in notebooks()]
+    known = {name: seconds for name, seconds in times().items() if name in there}
+    for path in args.notebooks or notebooks():
+        before = child_seconds()
+        execute(path.resolve())
+        name = path.resolve().relative_to(ROOT / "nbs").as_posix()
+        known[name] = round(child_seconds() - before, 1)
+        print(f"{known[name]:6.1f} s  {name}", flush=True)
+        kept = {name: known[name] for name in there if name in known}
+        TIMES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def child_seconds() -> float:
+    """Processor seconds of ended child processes; other work on the machine does not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def readme_command(args: argparse.Namespace) -> int:
@@ -237,6 +302,9 @@ def main(argv: list[str] | None = None) -> int:
         help="compare text outputs with the stored ones, write nothing",
     )
     run.set_defaults(command=run_command)
+    clock = commands.add_parser("times", help="measure how long notebooks take")
+    clock.add_argument("notebooks", nargs="*", type=Path)
+    clock.set_defaults(command=times_command)
     front = commands.add_parser("readme", help="make README.md from nbs/index.ipynb")
     front.add_argument("--check", action="store_true", help="only say whether README.md is in sync")
     front.set_defaults(command=readme_command)

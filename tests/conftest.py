@@ -8,10 +8,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers on two cores: one t
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+@pytest.hookimpl(trylast=True)  # after those that the marks leave out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A notebook that is run with its slow cells need not be run without them too."""
-    if "not slow" in config.option.markexpr:
-        return
     whole = {notebook_of(item) for item in items if item.get_closest_marker("slow")} - {None}
     twice = [
         item for item in items if notebook_of(item) in whole and not item.get_closest_marker("slow")

@@ -1,4 +1,4 @@
-"""The rules of the house, each as a function from a repository's root to the list of what breaks it."""
+"""The rules of the house, each a function from a repository's root to what breaks it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import book
-import yaml
 from nbformat import NotebookNode
 
 WORK_FILES = (
@@ -45,7 +45,7 @@ def python(code: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def changed_by(code: str, root: Path, folder: str, pattern: str) -> list[str]:
-    """The files below `folder` that running `code` in a copy of the repository changes, adds or removes."""
+    """The files below `folder` that running `code` in a copy of the repository changes."""
     with tempfile.TemporaryDirectory() as place:
         copy = copy_of(root, Path(place) / "copy")
         ran = python(code, copy)
@@ -106,11 +106,11 @@ def code_cells(root: Path) -> Iterator[tuple[str, NotebookNode]]:
     for path in book.notebooks(root):
         for cell in book.read(path).cells:
             if cell.cell_type == "code":
-                yield f"{path.name} cell {cell.id}", cell
+                yield f"{path.relative_to(root / 'nbs')} cell {cell.id}", cell
 
 
 def mixed_imports(root: Path) -> list[str]:
-    """Cells with imports and other code at their top level; the docs processing runs every import cell alone."""
+    """Cells with imports and other code at their top; the docs processing runs imports alone."""
     return [where for where, cell in code_cells(root) if is_mixed(cell.source)]
 
 
@@ -147,25 +147,161 @@ def heavy_notebooks(root: Path) -> list[str]:
 
 
 def sidebar_gaps(root: Path) -> list[str]:
-    """Sidebar entries without a notebook or an API script, and those without a sidebar entry."""
-    config = yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
-    listed = set(leaves(config["website"]["sidebar"]["contents"]))
-    there = {str(path.relative_to(root / "nbs")) for path in book.notebooks(root)}
-    there |= {
-        path.relative_to(root / "nbs").with_suffix("").as_posix()
-        for path in (root / "nbs" / "api").glob("*.qmd.py")
-    }
-    return [f"{name}: in the sidebar, not in nbs/" for name in sorted(listed - there)] + [
-        f"{name}: not in the sidebar" for name in sorted(there - listed)
+    """Sidebar entries without a page, pages without a sidebar entry, and entries listed twice."""
+    listed = Counter(book.sidebar(root))
+    pages = [path for kind in ("*.ipynb", "*.qmd") for path in book.files(root, kind)]
+    there = {path.relative_to(root / "nbs").as_posix() for path in pages}
+    return (
+        [f"{name}: in the sidebar, not in nbs/" for name in sorted(set(listed) - there)]
+        + [f"{name}: not in the sidebar" for name in sorted(there - set(listed))]
+        + [f"{name}: {n} times in the sidebar" for name, n in listed.items() if n > 1]
+    )
+
+
+# Links and headings
+
+
+FENCE = re.compile(r"^ *(`{3,}|~{3,}).*?^ *\1[^\n]*$", re.M | re.S)
+CODE = re.compile(r"(`+).+?\1", re.S)
+LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:href|src)=\"([^\"]+)\"")
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.M)
+OWN_ID = re.compile(r"\{[^}]*?#([\w:.-]+)[^}]*\}|\bid=\"([^\"]+)\"")
+
+
+def prose(root: Path, path: Path) -> Iterator[tuple[str, str]]:
+    """(place, Markdown without its code) of the cells and of the outputs that are Markdown."""
+    name = path.relative_to(root / "nbs").as_posix()
+    for cell in book.read(path).cells:
+        texts = [cell.source] if cell.cell_type == "markdown" else markdown_outputs(cell)
+        for text in texts:
+            yield f"{name} cell {cell.id}", CODE.sub("`code`", FENCE.sub("", text))
+
+
+def markdown_outputs(cell: NotebookNode) -> list[str]:
+    data = [out.get("data", {}) for out in cell.get("outputs", [])]
+    return [
+        text for part in data for key in ("text/markdown", "text/html") if (text := part.get(key))
     ]
 
 
-def leaves(entries: list) -> Iterator[str]:
-    for entry in entries:
-        if isinstance(entry, str):
-            yield entry
+def anchors(path: Path) -> set[str]:
+    """What a link may name after a #: headings, explicit ids, labels, shown definitions."""
+    found: list[str] = []
+    for cell in book.read(path).cells:
+        if cell.cell_type == "markdown":
+            text = FENCE.sub("", cell.source)
+            found += [own for pair in OWN_ID.findall(text) for own in pair if own]
+            found += [heading_id(title) for title in HEADING.findall(text) if "{#" not in title]
         else:
-            yield from leaves(entry.get("contents", []))
+            marks = book.directives(cell.source)
+            found += [marks["label"]] if "label" in marks else []
+            found += [name.lower() for name in definitions(cell.source) if "exports" in marks]
+            for text in markdown_outputs(cell):
+                found += [own for pair in OWN_ID.findall(text) for own in pair if own]
+                found += [heading_id(title) for title in HEADING.findall(text) if "{#" not in title]
+    seen: Counter[str] = Counter(
+        found[1:]
+    )  # the first heading becomes the page's title, without an id
+    return {f"{name}-{i}" if i else name for name, n in seen.items() for i in range(n)}
+
+
+def definitions(source: str) -> list[str]:
+    return re.findall(r"^(?:async )?(?:def|class) (\w+)", source, re.M)
+
+
+def heading_id(title: str) -> str:
+    """The id that pandoc gives to a heading."""
+    title = re.sub(r" *\{[^}]*\} *$", "", title)
+    title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
+    title = re.sub(r"\\(?=[a-zA-Z])", "", title)
+    title = re.sub(r"[^\w\s.-]", "", title).strip().lower()
+    title = re.sub(r"\s+", "-", title)
+    return re.sub(r"^[^a-z]+", "", title) or "section"
+
+
+def dead_links(root: Path) -> list[str]:
+    """Relative links of the notebooks that lead to no file of the site, or to no heading."""
+    return [
+        f"{where}: {address} {fault}"
+        for path in book.notebooks(root)
+        for where, text in prose(root, path)
+        for pair in LINK.findall(text)
+        for address in [pair[0] or pair[1]]
+        for fault in [fault_of(root, path, address)]
+        if fault
+    ]
+
+
+def fault_of(root: Path, path: Path, address: str) -> str:
+    """What is wrong with a link of this page; nothing with one that leads out to the network."""
+    if re.match(r"[a-z]+:|//", address):
+        return ""
+    name, _, anchor = address.partition("#")
+    target = (path.parent / name).resolve() if name else path
+    if not target.is_file():
+        return "leads nowhere"
+    if not target.is_relative_to((root / "nbs").resolve()):
+        return "leads out of nbs/, so the site does not have it"
+    if anchor and target.suffix == ".ipynb" and anchor not in anchors(target):
+        return "leads to a page without that heading"
+    return ""
+
+
+# Pictures and widths
+
+
+PICTURE = re.compile(r"!\[([^\]]*)\]\([^)]*\)(\{[^}]*\})?")
+UNSEEN = {"hide", "export", "exporti", "default_exp"}
+INLINE_FORMULA = re.compile(r"(?<![\\$])\$(?!\$)((?:[^$\\]|\\.)+?)\$(?!\$)", re.S)
+MAX_FORMULA = 48  # characters of one line of a telephone
+
+
+def pictures_without_words(root: Path) -> list[str]:
+    """Figures without alternative text: a `#| fig-alt:` on the cell, or words between ![ and ]."""
+    cells = [
+        where for where, cell in code_cells(root) if shows_a_picture(cell) and not has_words(cell)
+    ]
+    images = [
+        f"{where}: {image[0][:60]}"
+        for path in book.notebooks(root)
+        for where, text in prose(root, path)
+        for image in PICTURE.finditer(text)
+        if not image[1].strip() and "fig-alt=" not in (image[2] or "")
+    ]
+    return cells + images
+
+
+def shows_a_picture(cell: NotebookNode) -> bool:
+    marks = book.directives(cell.source)
+    hidden = UNSEEN & set(marks) or "false" in (marks.get("include"), marks.get("output"))
+    return not hidden and any(map(book.pictured, cell.outputs))
+
+
+def has_words(cell: NotebookNode) -> bool:
+    """An alternative text that says something, on the cell."""
+    return len(book.directives(cell.source).get("fig-alt", "").strip("\"' ")) >= 20
+
+
+def wide_formulas(root: Path) -> list[str]:
+    """Formulas in a line of text too wide for a telephone: they neither break nor scroll."""
+    return [
+        f"{where}: ${formula[:60]}$"
+        for path in book.notebooks(root)
+        for where, text in prose(root, path)
+        for formula in INLINE_FORMULA.findall(text)
+        if shown_width(formula) > MAX_FORMULA
+    ]
+
+
+def shown_width(formula: str) -> int:
+    """About how many characters wide a formula is: a command counts as one, marks as none."""
+    formula = re.sub(
+        r"\\(?:mathcal|mathbf|mathbb|mathrm|text|operatorname\*?|left|right)\b", "", formula
+    )
+    return len(re.sub(r"[{}_^\s]", "", re.sub(r"\\[a-zA-Z]+|\\.", "x", formula)))
+
+
+# The docs
 
 
 def undocumented(root: Path) -> list[str]:
@@ -175,8 +311,14 @@ def undocumented(root: Path) -> list[str]:
         ran = python("from nbdev.serve import proc_nbs; proc_nbs(n_workers=0)", copy)
         if ran.returncode:
             return [ran.stderr.strip().splitlines()[-1]]
-        done = {path.name for path in (copy / "_proc").rglob("*.ipynb")}
-        return [path.name for path in book.notebooks(copy) if path.name not in done]
+        names = [path.relative_to(copy / "nbs") for path in book.notebooks(copy)]
+        lost = [f"{name}: not processed" for name in names if not (copy / "_proc" / name).exists()]
+        return lost + [
+            f"{name}: show_doc repeats what the page shows"
+            for name in names
+            if (copy / "_proc" / name).exists()
+            and "show_doc(" in (copy / "_proc" / name).read_text()
+        ]
 
 
 RULES = [
@@ -188,5 +330,8 @@ RULES = [
     stored_noise,
     heavy_notebooks,
     sidebar_gaps,
+    dead_links,
+    pictures_without_words,
+    wide_formulas,
     undocumented,
 ]

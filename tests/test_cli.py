@@ -22,7 +22,8 @@ def test_help_shows_examples() -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = "import sys; from cobalt_nb.cli import parser; parser().format_help(); print({'torch', 'pandas', 'matplotlib'} & set(sys.modules))"
+    code = "import sys; from cobalt_nb.cli import parser; parser().format_help(); "
+    code += "print({'torch', 'pandas', 'matplotlib'} & set(sys.modules))"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
         == "set()"

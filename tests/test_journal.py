@@ -118,7 +118,8 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_another_interpreter_continues(undisturbed: pd.DataFrame, tmp_path: Path) -> None:
     journal = tmp_path / "run.jsonl"
-    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from pathlib import Path; import test_journal; test_journal.run(Path({str(journal)!r}))"
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_journal; "
+    code += f"test_journal.run(test_journal.Path({str(journal)!r}))"
     child = subprocess.Popen([sys.executable, "-c", code])
     while not journal.exists() or journal.read_bytes().count(b'"tell"') < 12:
         time.sleep(0.05)

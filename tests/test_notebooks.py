@@ -1,4 +1,4 @@
-"""Every notebook, in a process of its own; and the tool that runs them, on notebooks that are made to fail."""
+"""Every notebook, in a process of its own; and the tool that runs them, on made notebooks."""
 
 from pathlib import Path
 
@@ -9,11 +9,20 @@ from nbclient.exceptions import CellExecutionError
 
 
 def cases() -> list:
-    quick = [pytest.param(path, False, id=path.stem) for path in book.notebooks()]
-    whole = [
-        pytest.param(path, True, id=f"{path.stem}-slow", marks=pytest.mark.slow)
+    """Each notebook, and those with slow cells once more with them, by the chapters' paths."""
+    slow = pytest.mark.slow
+    chapters = {
+        path: path.relative_to(book.ROOT / "nbs").with_suffix("").as_posix()
         for path in book.notebooks()
+    }
+    whole = [
+        pytest.param(path, True, id=f"{name}-slow", marks=slow)
+        for path, name in chapters.items()
         if book.has_slow_cells(path)
+    ]
+    quick = [
+        pytest.param(path, False, id=name, marks=[slow] if book.is_long(path) else [])
+        for path, name in chapters.items()
     ]
     return whole + quick
 
@@ -71,3 +80,38 @@ def test_store_is_idempotent(tmp_path: Path) -> None:
     first = path.read_bytes()
     book.store(path)
     assert path.read_bytes() == first
+
+
+def test_the_measured_times_are_those_of_notebooks_that_are_there() -> None:
+    names = {path.relative_to(book.ROOT / "nbs").as_posix() for path in book.notebooks()}
+    assert set(book.times()) <= names
+
+
+def test_the_notebooks_stand_in_the_order_of_the_sidebar(tmp_path: Path) -> None:
+    for name in ("b", "part/a", "part/_hidden", "z", "forgotten"):
+        (tmp_path / "nbs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "nbs" / f"{name}.ipynb").write_text("{}")
+    entries = "[z.ipynb, {section: S, contents: [{href: part/a.ipynb}, b.ipynb]}, page.qmd]"
+    (tmp_path / "_quarto.yml").write_text(f"website: {{sidebar: {{contents: {entries}}}}}")
+    assert book.sidebar(tmp_path) == ["z.ipynb", "part/a.ipynb", "b.ipynb", "page.qmd"]
+    names = [path.relative_to(tmp_path / "nbs").as_posix() for path in book.notebooks(tmp_path)]
+    assert names == ["z.ipynb", "part/a.ipynb", "b.ipynb", "forgotten.ipynb"]
+
+
+def test_the_readme_reads_well_at_the_root(tmp_path: Path) -> None:
+    cell = '## Part {#p}\n\n::: {.callout-note title="Note"}\n'
+    cell += '[a](x.ipynb) ![p](y.gif){fig-alt="p"}\n:::'
+    nb = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_markdown_cell(cell),
+            nbformat.v4.new_code_cell('#| fig-alt: "a line"\n#| label: fig-a\nplot()'),
+        ]
+    )
+    nbformat.write(nb, tmp_path / "index.ipynb")
+    _, text = book.readme(tmp_path / "index.ipynb").split("-->")
+    code = "```python\nplot()\n```"
+    assert text.split("\n\n")[1:] == [
+        "## Part",
+        "**Note**\n[a](nbs/x.ipynb) ![p](nbs/y.gif)",
+        f"{code}\n",
+    ]

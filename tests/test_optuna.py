@@ -1,4 +1,4 @@
-"""CobaltSampler against Optuna: its own contract for samplers, real storages, worker processes that are killed."""
+"""CobaltSampler against Optuna: its contract for samplers, real storages, killed workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 class TestContract(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase):
-    """Optuna's own test cases for samplers; two startup trials, so that most of them reach the model."""
+    """Optuna's own test cases; two startup trials, so that most of them reach the model."""
 
     @pytest.fixture
     def sampler(self) -> Callable[[], BaseSampler]:
@@ -111,7 +111,7 @@ def test_seeds() -> None:
 
 
 def test_workers_with_one_seed_do_not_begin_with_one_point() -> None:
-    """Before anything is known, every worker draws at random; the trial's number makes the draws differ."""
+    """At first every worker draws at random; the trial's number makes the draws differ."""
     studies = [optuna.create_study(sampler=sampler()) for _ in range(2)]
     studies[1].ask()  # the second worker's trial has another number
     one, other = (
@@ -138,7 +138,7 @@ def test_threads_do_not_evaluate_a_point_twice() -> None:
 
 
 def test_running_trials_are_pending() -> None:
-    """Trials that are asked for before any of them ends spread out; those that do not know of each other would not."""
+    """Trials asked for before any of them ends spread out: they know of each other."""
 
     def wavy(trial: Trial) -> float:
         x, y = trial.suggest_float("x", 0.0, 2.0), trial.suggest_float("y", 0.0, 2.0)
@@ -423,14 +423,16 @@ def slow(trial):
     time.sleep(0.3)
     return value
 
-study = optuna.load_study(study_name="shared", storage=storages(Path({folder!r}))[{kind!r}](), sampler=sampler(seed=int(sys.argv[1])))
+storage = storages(Path({folder!r}))[{kind!r}]()
+chooser = sampler(seed=int(sys.argv[1]))
+study = optuna.load_study(study_name="shared", storage=storage, sampler=chooser)
 study.optimize(slow, n_trials=int(sys.argv[2]))
 """
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("journal", marks=pytest.mark.slow)])
 def test_a_killed_worker_loses_nothing(kind: str, tmp_path: Path) -> None:
-    """Two processes on one study; one is killed while it evaluates; the other goes on, and so does a third."""
+    """Of two processes on one study one is killed; the other goes on, and so does a third."""
     optuna.create_study(study_name="shared", storage=storages(tmp_path)[kind]())
     code = WORKER.format(tests=str(Path(__file__).parent), folder=str(tmp_path), kind=kind)
     start = lambda seed, trials: subprocess.Popen(

@@ -1,11 +1,14 @@
-"""The package as a user gets it: built, installed into an empty environment, imported and run from there."""
+"""The package as a user gets it: built, installed into an empty environment, run from there."""
 
 import ast
+import importlib
+import json
 import os
 import re
 import subprocess
 import sys
 import tarfile
+import textwrap
 import venv
 import zipfile
 from configparser import ConfigParser
@@ -14,6 +17,9 @@ from pathlib import Path
 import house
 import pytest
 from book import ROOT
+
+import cobalt_nb
+from cobalt_nb import _moved
 
 DEVELOPERS_ONLY = (
     "nbdev",
@@ -27,9 +33,9 @@ DEVELOPERS_ONLY = (
 IMPORT_EVERYTHING = """
 import importlib, importlib.util, pkgutil, sys
 import cobalt_nb
-for module in pkgutil.iter_modules(cobalt_nb.__path__):
-    if module.name != "optuna":  # the bridge to an extra
-        importlib.import_module(f"cobalt_nb.{module.name}")
+for module in pkgutil.walk_packages(cobalt_nb.__path__, "cobalt_nb."):
+    if module.name != "cobalt_nb.optuna":  # the bridge to an extra
+        importlib.import_module(module.name)
 for name in cobalt_nb.__all__:
     getattr(cobalt_nb, name)
 """
@@ -80,11 +86,20 @@ def test_build_gives_sdist_and_wheel(built: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
     assert {
         "cobalt_nb/__init__.py",
+        "cobalt_nb/_moved.py",
+        "cobalt_nb/py.typed",
         "cobalt_nb/problem.py",
+        "cobalt_nb/study/__init__.py",
         "cobalt_nb/cli.py",
         "cobalt_nb/results/paper.pack.gz",
     } <= inside
+    data = [
+        path for path in (ROOT / "cobalt_nb").rglob("*") if path.suffix in (".csv", ".gz", ".json")
+    ]
+    assert {path.relative_to(ROOT).as_posix() for path in data} <= inside
     assert not any(name.startswith(("tests/", "nbs/")) for name in inside)
+    [entries] = [name for name in inside if name.endswith("/entry_points.txt")]
+    assert b"cobalt_nb = cobalt_nb._modidx:d" in zipfile.ZipFile(wheel).read(entries)
     assert any(name.endswith("/settings.ini") for name in tarfile.open(sdist).getnames())
 
 
@@ -139,7 +154,7 @@ def test_demo_runs_from_the_wheel(empty: Path, tmp_path: Path) -> None:
 
 
 def requirements() -> tuple[set[str], set[str]]:
-    """The distributions that settings.ini names for everybody, and those of the optional integrations."""
+    """What settings.ini names for everybody, and for the optional integrations."""
     parser = ConfigParser(delimiters=["="])
     parser.read(ROOT / "settings.ini")
     named = {
@@ -163,10 +178,110 @@ def imports(source: str) -> set[str]:
 def test_requirements_are_what_the_modules_import() -> None:
     """Nothing that is not listed, nothing listed that is not imported."""
     needed, optional = requirements()
-    imported = set().union(
-        *(imports(path.read_text(encoding="utf-8")) for path in (ROOT / "cobalt_nb").glob("*.py"))
-    )
+    modules = (ROOT / "cobalt_nb").rglob("*.py")
+    imported = set().union(*(imports(path.read_text(encoding="utf-8")) for path in modules))
     assert needed <= imported <= needed | optional
     assert imports(
-        "import numpy.linalg\nfrom fastcore.test import test_eq\nfrom .problem import Box\nimport os"
+        "import numpy.linalg\nfrom fastcore.test import test_eq\nfrom .a import b\nimport os"
     ) == {"numpy", "fastcore"}
+
+
+# The import paths of 0.1.0
+
+
+OLD = json.loads((ROOT / "tests" / "golden" / "names-0.1.0.json").read_text(encoding="utf-8"))
+GONE: set[tuple[str, str]] = set()  # what 0.1.0 exported and nothing replaces
+
+
+def old_name(module: str, name: str) -> object:
+    return getattr(importlib.import_module(f"cobalt_nb.{module}"), name)
+
+
+@pytest.mark.parametrize("module", sorted(OLD))
+@pytest.mark.filterwarnings("ignore:cobalt_nb:DeprecationWarning")
+def test_every_name_of_the_first_release_is_found(module: str) -> None:
+    lost = [name for name in OLD[module] if _moved.new_path(module, name) is None]
+    assert {(module, name) for name in lost} <= GONE
+    for name in set(OLD[module]) - set(lost):
+        assert old_name(module, name) is not old_name  # it resolves
+
+
+def test_nothing_is_called_gone_that_is_there() -> None:
+    assert [pair for pair in GONE if _moved.new_path(*pair)] == []
+
+
+def test_names_that_two_modules_had_are_told_apart() -> None:
+    """`evaluate` of the optimiser is not `evaluate` of the trials."""
+    seen: dict[str, list[str | None]] = {}
+    for module, names in OLD.items():
+        for name in names:
+            seen.setdefault(name, []).append(_moved.new_path(module, name))
+    assert [name for name, paths in seen.items() if len(set(paths)) < len(paths)] == []
+
+
+def test_an_old_path_warns_where_it_is_used() -> None:
+    code = """
+        import warnings
+        warnings.filterwarnings("error", "cobalt_nb")
+        try:
+            from cobalt_nb.tasks import TASKS
+        except DeprecationWarning as warning:
+            print(warning)
+        try:
+            from cobalt_nb.problem import Box
+        except DeprecationWarning as warning:
+            print(warning)
+        warnings.filterwarnings("always", "cobalt_nb")
+        from cobalt_nb.problem import Box
+        from cobalt_nb import Box as new
+        import cobalt_nb.tasks, cobalt_nb.study.tasks
+        assert Box is new and cobalt_nb.tasks.TASKS is cobalt_nb.study.tasks.TASKS
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    first, second = ran.stdout.splitlines()
+    assert first.startswith("cobalt_nb.tasks.TASKS is now cobalt_nb.study.tasks.TASKS;")
+    assert second.startswith("cobalt_nb.problem.Box is now cobalt_nb.spaces.Box;")
+    assert ran.stderr.count("<string>:") == 2  # at the lines that use them, not within the package
+
+
+def test_a_star_import_of_a_module_that_is_gone() -> None:
+    found: dict[str, object] = {}
+    with pytest.warns(DeprecationWarning):
+        exec("from cobalt_nb.tasks import *", found)
+    assert found["TASKS"] is importlib.import_module("cobalt_nb.study.tasks").TASKS
+
+
+def test_what_never_was_is_not_found() -> None:
+    with pytest.raises(AttributeError, match="module 'cobalt_nb.problem' has no attribute 'Lost'"):
+        old_name("problem", "Lost")
+    with pytest.raises(ImportError):
+        importlib.import_module("cobalt_nb.lost")
+    with pytest.raises(AttributeError):
+        old_name("tasks", "Lost")
+
+
+def test_old_paths_cost_nothing_until_they_are_used() -> None:
+    code = "import sys, cobalt_nb; print({'torch', 'numpy', 'ast'} & set(sys.modules) - before)"
+    code = "import sys; before = set(sys.modules) | {'ast'}; " + code
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout.strip() == "set()"
+
+
+# The public names
+
+
+def test_each_public_name_is_at_home_where_the_package_says() -> None:
+    """The rooms in `__init__.py` are those that define the names, not those that import them."""
+    for name, room in cobalt_nb._HOME.items():
+        assert getattr(cobalt_nb, name).__module__ == f"cobalt_nb.{room}", name
+    assert {"__version__", *cobalt_nb._HOME} == set(cobalt_nb.__all__) == set(dir(cobalt_nb))
+
+
+def test_the_types_know_what_the_package_offers() -> None:
+    tree = ast.parse((ROOT / "cobalt_nb" / "__init__.py").read_text(encoding="utf-8"))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
+    typed = {alias.name: node.module for node in nodes for alias in node.names}
+    assert {name: typed.get(name) for name in cobalt_nb._HOME} == cobalt_nb._HOME

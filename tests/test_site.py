@@ -1,273 +1,181 @@
-"""The site: the pages Quarto gets, the offline build, and what Chromium shows of it; each check is shown to notice what it is for."""
+"""The site: what Quarto gets, and the checks of what it makes, each shown to notice."""
 
-import json
 import re
 from configparser import ConfigParser
 from pathlib import Path
 
-import book
-import mathml
 import pytest
-import reference
 import webcheck
-import website
 import yaml
 from book import ROOT
 from matplotlib.image import imread
 
 CONFIG = yaml.safe_load((ROOT / "_quarto.yml").read_text(encoding="utf-8"))
-SOURCES = [source for _, sources in website.sections(CONFIG) for source in sources]
+WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/docs.yml").read_text(encoding="utf-8"))
 in_browser = pytest.mark.skipif(
     not webcheck.browser(), reason="there is no Chromium on this machine"
 )
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """The site, and what its builder found wrong with it."""
-    folder = tmp_path_factory.mktemp("site")
-    return folder, website.build(folder)
+def settings() -> dict[str, str]:
+    parser = ConfigParser()
+    parser.read(ROOT / "settings.ini")
+    return dict(parser["DEFAULT"])
 
 
 # What Quarto gets
 
 
-def test_the_sidebar_lists_every_page_once() -> None:
-    notebooks = [path.relative_to(ROOT / "nbs").as_posix() for path in book.notebooks()]
-    scripts = [
-        path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
-        for path in (ROOT / "nbs" / "api").glob("*.qmd.py")
-    ]
-    assert sorted(SOURCES) == sorted(notebooks + scripts)
-
-
-def test_the_chapters_stand_in_reading_order() -> None:
-    parts = dict(website.sections(CONFIG))
-    assert all(
-        sources == sorted(sources) for title, sources in parts.items() if title != "API reference"
-    )
-    modules = [
-        re.sub(r"^\d+_", "", Path(source).stem) for source in SOURCES if re.match(r"\d", source)
-    ]
-    listed = [Path(source).stem for source in parts["API reference"]]
-    assert [name for name in listed if name in modules] == [
-        name for name in modules if name in listed
-    ]
-
-
 def test_the_options_of_the_site() -> None:
     site, page = CONFIG["website"], CONFIG["format"]["html"]
     assert site["search"] and set(page["theme"]) == {"light", "dark"} and page["keep-md"]
-    assert (ROOT / "nbs" / page["css"]).is_file() and (
-        ROOT / "nbs" / "_quarto.yml"
-    ).resolve() == ROOT / "_quarto.yml"
-    settings = ConfigParser()
-    settings.read(ROOT / "settings.ini")
-    assert (
-        site["repo-url"] == settings["DEFAULT"]["git_url"]
-        and site["repo-branch"] == settings["DEFAULT"]["branch"]
-    )
+    assert page["respect-user-color-scheme"] and site["page-footer"]
+    for name in [page["css"], site["favicon"], *page["filters"]]:
+        assert (ROOT / "nbs" / name).is_file(), name
+    assert (ROOT / "nbs" / "_quarto.yml").resolve() == ROOT / "_quarto.yml"
+    assert site["repo-url"] == settings()["git_url"]
+    assert site["repo-branch"] == settings()["branch"]
+    assert site["site-url"] == (settings()["doc_host"] + settings()["doc_baseurl"]).rstrip("/")
 
 
-def test_every_module_has_a_script_for_its_reference() -> None:
-    scripts = {
-        path.name.removesuffix(".qmd.py"): path.read_text(encoding="utf-8")
-        for path in (ROOT / "nbs" / "api").glob("*.qmd.py")
-    }
-    assert set(scripts) == set(reference.modules())
-    [_] = {text.replace(name, "MODULE") for name, text in scripts.items()}
+def test_the_sections_of_the_sidebar() -> None:
+    titles = [entry["section"] for entry in CONFIG["website"]["sidebar"]["contents"]]
+    assert titles[:6] == ["Start", "The method", "The optimiser", "The study", "The tools", "API"]
 
 
-@pytest.mark.parametrize("module", reference.modules())
-def test_the_reference_holds_every_exported_name(module: str) -> None:
-    text = reference.page(module)
-    names = reference.modules()[module]
-    listed = re.findall(r"^## \S+ \{#(\S+)\}$", text, re.M)
-    assert sorted(listed) == sorted(names)
-    assert re.findall(r"#(\S+)\)\.$", text, re.M) == [name.lower() for name in listed]
+def test_a_page_shows_each_definition_once() -> None:
+    """nbdev splits the setting at commas and does not strip what is between them."""
+    assert settings()["skip_procs"] == "add_show_docs,exec_show_docs,add_fold"
 
 
-def test_the_reference_begins_with_what_the_package_offers() -> None:
-    listed = re.findall(r"^## (\S+)", reference.page("optimizer"), re.M)
-    assert listed[:5] == ["Query", "Result", "Cobalt", "maximize", "minimize"] and listed.index(
-        "BETA"
-    ) > listed.index("Journal")
+def test_the_workflow_builds_with_a_new_quarto_and_checks_what_it_made() -> None:
+    steps = WORKFLOW["jobs"]["docs"]["steps"]
+    [quarto] = [step for step in steps if "quarto-actions" in step.get("uses", "")]
+    assert tuple(map(int, quarto["with"]["version"].split(".")[:2])) >= (1, 8)
+    runs = [step["run"] for step in steps if "run" in step]
+    build = next(i for i, run in enumerate(runs) if "nbdev_docs" in run)
+    assert "touch README.md" in runs[build] and "git diff --exit-code README.md" in runs[build]
+    assert any("tests/webcheck.py _docs" in run for run in runs[build + 1 :])
 
 
-def test_the_reference_of_a_made_module(tmp_path: Path) -> None:
-    (tmp_path / "nbs").mkdir()
-    (tmp_path / "cobalt_nb").mkdir()
-    cells = [
-        {"id": "1", "cell_type": "markdown", "source": ["# Made\n", "\n", "## A part"]},
-        {"id": "2", "cell_type": "code", "source": []},
-    ]
-    (tmp_path / "nbs" / "00_made.ipynb").write_text(json.dumps({"cells": cells}))
-    (tmp_path / "cobalt_nb" / "made.py").write_text(MADE)
-    (tmp_path / "cobalt_nb" / "__init__.py").write_text("")
-    text = reference.page("made", root=tmp_path)
-    assert (
-        "@dataclass\nclass Pair(Base):\n    left: int  # of two\n" in text and "_hidden" not in text
-    )
-    assert (
-        "def swapped(\n    self,\n    twice: bool = False,\n) -> Pair\n" in text
-        and "The two, in turn.\n\nDefined in [A part](../00_made.ipynb#pair)." in text
-    )
+def test_the_style_sheet_can_be_read() -> None:
+    """Every rule is closed, and the dark theme has the rules that the light one has."""
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / "nbs" / "styles.css").read_text(), flags=re.S)
+    assert text.count("{") == text.count("}")
+    verdicts = set(re.findall(r"^main \.ledger tr\.([\w-]+)", text, re.M))
+    assert verdicts == set(re.findall(r"^\.quarto-dark main \.ledger tr\.([\w-]+)", text, re.M))
+    for rule in re.findall(r"tr\.[^{]+\{([^}]*)\}", text):
+        ink, paper = (luminance(colour) for colour in re.findall(r"#([0-9a-f]{6})", rule))
+        assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) > 7, rule
 
 
-MADE = '''"""A module."""
-# %% auto #0
-__all__ = ["Pair"]
-
-# %% ../nbs/00_made.ipynb #2
-@dataclass
-class Pair(Base):
-    "Two."
-    left: int  # of two
-
-    def _hidden(self): pass
-
-    def swapped(
-        self,
-        twice: bool = False,
-    ) -> Pair:
-        "The two, in turn."
-        return self
-'''
+def luminance(colour: str) -> float:
+    """Relative luminance, as the accessibility guidelines define it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear))
 
 
-# Mathematics
-
-
-def test_formulas_become_mathml() -> None:
-    assert "<munder><mi>argmax</mi>" in mathml.mathml(
-        r"\operatorname*{argmax}_{x} f(x)", display=True
-    )
-    assert "<msub><mi>max</mi>" in mathml.mathml(r"\max_x f(x)", display=False)
-    assert "font-weight: bold" in mathml.mathml(r"\mathbf{1}", display=False)
-    assert '<mi>log</mi><mspace width="0.17em" /><mi>x</mi>' in mathml.mathml(
-        r"\log x", display=False
-    )
-    assert "<mtable>" in mathml.mathml(
-        r"\begin{cases} 1 & x > 0 \\ 0 & \text{otherwise} \end{cases}", display=True
-    )
-
-
-def test_a_formula_that_is_not_understood_stops_the_build() -> None:
-    with pytest.raises(ValueError, match="notacommand"):
-        website.markdown_html(r"The value is $\notacommand{x}$.", {})
-
-
-# The offline build
-
-
-def test_nothing_is_wrong_with_the_offline_site(built: tuple[Path, list[str]]) -> None:
-    folder, faults = built
-    assert faults == []
-    assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html")) == sorted(
-        map(website.page_url, SOURCES)
-    )
-
-
-def test_directives_and_hidden_cells_are_not_shown(built: tuple[Path, list[str]]) -> None:
-    text = (built[0] / "03_roi.html").read_text(encoding="utf-8")
-    assert "#|" not in text and "default_exp" not in text and "fastcore" not in text
-    assert 'href="02_confidence.html"' in text and ".ipynb" not in text.split("<footer>")[0]
-
-
-def test_names_lead_to_the_reference_and_back(built: tuple[Path, list[str]]) -> None:
-    assert 'href="api/optimizer.html#Cobalt"' in (built[0] / "index.html").read_text(
-        encoding="utf-8"
-    )
-    assert 'href="../03_roi.html#Regions"' in (built[0] / "api" / "roi.html").read_text(
-        encoding="utf-8"
-    )
+# The checks of the pages
 
 
 PAGE = "<!doctype html><title>made</title><main id='top'>{}</main>"
+GOOD = """<a href="#top">fine</a> <code>$$ \\alpha</code> 5 $ or 6 $
+<span class="math inline">\\(\\alpha\\)</span> <a href="https://example.org/x.html#there">out</a>"""
 BREAKAGES = [
     ('<a href="nowhere.html">there</a>', "nowhere.html leads nowhere"),
     ('<a href="#nothing">there</a>', "without that anchor"),
+    ('<a href="/nowhere.html">there</a>', "/nowhere.html leads nowhere"),
+    ('<a href="https://book.org/lost.html">there</a>', "lost.html leads nowhere"),
     ('<img src="missing.png" alt="">', "missing.png leads nowhere"),
     ("<p>$$x^2$$</p>", "raw mathematics"),
     (r"<p>so \mathbf{x} is</p>", "raw mathematics"),
     ("<p>so $x_1$ is</p>", "raw mathematics"),
-    ('<script src="https://example.org/x.js"></script>', "loads https://example.org/x.js"),
     ('<p id="top">again</p>', "the id top is used 2 times"),
 ]
 
 
 @pytest.mark.parametrize("body, sign", BREAKAGES)
 def test_the_checks_notice(body: str, sign: str, tmp_path: Path) -> None:
-    (tmp_path / "made.html").write_text(
-        PAGE.format('<a href="#top">fine</a> <code>$$ \\alpha</code> 5 $ or 6 $'), encoding="utf-8"
-    )
-    assert webcheck.problems(tmp_path) == []
+    (tmp_path / "made.html").write_text(PAGE.format(GOOD), encoding="utf-8")
+    assert webcheck.problems(tmp_path, "https://book.org") == []
     (tmp_path / "made.html").write_text(PAGE.format(body), encoding="utf-8")
-    [problem] = webcheck.problems(tmp_path)
+    [problem] = webcheck.problems(tmp_path, "https://book.org")
     assert sign in problem
 
 
-def test_only_a_site_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("dear to someone")
-    with pytest.raises(FileExistsError):
-        website.build(tmp_path)
-    assert (tmp_path / "thesis.txt").exists()
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No pages are as wrong as bad ones."""
+    assert webcheck.main([str(tmp_path), "--offline"]) == 1
+    (tmp_path / "made.html").write_text(PAGE.format("fine"), encoding="utf-8")
+    assert webcheck.main([str(tmp_path), "--offline"]) == 0
+    (tmp_path / "made.html").write_text(PAGE.format("<a href='lost.html'>x</a>"), encoding="utf-8")
+    assert webcheck.main([str(tmp_path), "--offline"]) == 1
+    assert "lost.html leads nowhere" in capsys.readouterr().out
 
 
-def test_the_check_notices_a_font_from_the_network(tmp_path: Path) -> None:
-    (tmp_path / "style.css").write_text("@font-face { src: url(https://example.org/font.woff2) }")
-    assert webcheck.problems(tmp_path) == ["style.css: loads https://example.org/font.woff2"]
-
-
-# In the browser
-
-
-@in_browser
-@pytest.mark.parametrize("width", [1200, 390])
-def test_chromium_shows_every_page(built: tuple[Path, list[str]], width: int) -> None:
-    faults = webcheck.seen(built[0], width)
-    assert len(faults) == len(SOURCES)
-    assert {page: found for page, found in faults.items() if found} == {}
+PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+SEEN = {
+    "missing": ('<img src="missing.png" alt="lost">', "missing.png is not shown"),
+    "wordless": (f'<img src="{PIXEL}">', "has no alternative text"),
+    "raw": ("<p>$$x$$</p>", "raw mathematics"),
+    "wide": ('<p style="width: 5000px">x</p>', "wider than the window: <p>  x"),
+    "network": ('<img src="https://example.org/x.png" alt="far">', "x.png is not shown"),
+    "thrown": (
+        "<script>throw Error('broken')</script>",
+        "the console says: Uncaught Error: broken",
+    ),
+    "told": ("<script>console.error('odd')</script>", "the console says: odd"),
+    "promised": ("<script>Promise.reject('late')</script>", "the console says: late"),
+}
 
 
 @in_browser
 def test_chromium_notices(tmp_path: Path) -> None:
-    bodies = {
-        "missing": '<img src="missing.png">',
-        "raw": "<p>$$x$$</p>",
-        "wide": '<p style="width: 5000px">x</p>',
-        "network": '<img src="https://example.org/x.png">',
-        "good": "x",
-    }
+    bodies = {name: body for name, (body, _) in SEEN.items()} | {"good": GOOD}
     for name, body in bodies.items():
         (tmp_path / f"{name}.html").write_text(PAGE.format(body), encoding="utf-8")
     faults = webcheck.seen(tmp_path)
-    assert faults.pop("good.html") == []
-    signs = {
-        "missing.html": "missing.png is not shown",
-        "raw.html": "raw mathematics",
-        "wide.html": "wider than the window",
-        "network.html": "x.png is not shown",
-    }
-    assert all(
-        any(signs[page] in fault for fault in found) for page, found in faults.items()
-    ) and set(faults) == set(signs)
+    assert faults.pop("good.html") == [] and len(faults) == len(SEEN)
+    for name, (_, sign) in SEEN.items():
+        assert any(sign in fault for fault in faults[f"{name}.html"]), (name, faults)
+
+
+LONG = "a_name_that_goes_on_and_on_without_a_place_to_break_it_for_longer_than_a_telephone_is_wide"
+WIDE = f"""<p>so <code>{LONG}({LONG})</code> is</p><h2>{LONG}</h2>
+<div class="cell-output"><pre>{"x" * 300}</pre></div>
+<span class="math display" style="white-space: nowrap">{"x + " * 100}</span>
+<table><tr>{"<td>wide</td>" * 40}</tr></table>
+<table class="ledger"><tr class="partly">{"<td>verdict</td>" * 6}</tr></table>"""
+
+
+def styled(folder: Path, body: str, theme: str = "quarto-light") -> Path:
+    """A page like Quarto's, with the site's own style sheet."""
+    style = (ROOT / "nbs" / "styles.css").read_text(encoding="utf-8")
+    colours = "body { background: #222; color: #fff }" if theme == "quarto-dark" else ""
+    page = (
+        f"<!doctype html><style>{colours}{style}</style><body class='{theme}'><main>{body}</main>"
+    )
+    (folder / "made.html").write_text(page, encoding="utf-8")
+    return folder / "made.html"
 
 
 @in_browser
-@pytest.mark.parametrize("page", ["index", "05_cobalt", "api/roi"])
-def test_screenshots(built: tuple[Path, list[str]], page: str, tmp_path: Path) -> None:
-    light, dark = (
-        picture(built[0] / f"{page}.html", tmp_path / f"{theme}.png", theme == "dark")
-        for theme in ("light", "dark")
-    )
-    assert light.mean() > 0.8 and dark.mean() < 0.3  # each theme is itself,
-    assert min(light.std(), dark.std()) > 0.05  # and something is on the page
+def test_wide_things_fit_on_a_telephone(tmp_path: Path) -> None:
+    page = styled(tmp_path, WIDE)
+    assert webcheck.seen(tmp_path, 390) == {"made.html": []}
+    page.write_text(re.sub(r"<style>.*</style>", "", page.read_text(), flags=re.S))
+    assert "wider than the window" in str(webcheck.seen(tmp_path, 390))
 
 
-def picture(page: Path, target: Path, dark: bool):
-    webcheck.shoot(page, target, dark)
-    return imread(target)[..., :3]
+@in_browser
+def test_each_theme_is_itself(tmp_path: Path) -> None:
+    shots = {}
+    for theme in ("quarto-light", "quarto-dark"):
+        webcheck.shoot(styled(tmp_path, WIDE, theme), tmp_path / "shot.png", width=600, height=400)
+        shots[theme] = imread(tmp_path / "shot.png")[..., :3]
+    assert shots["quarto-light"].mean() > 0.8 and shots["quarto-dark"].mean() < 0.4
+    assert min(shot.std() for shot in shots.values()) > 0.05
 
 
 # Citation
@@ -275,13 +183,8 @@ def picture(page: Path, target: Path, dark: bool):
 
 def test_the_citation_file() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    settings = ConfigParser()
-    settings.read(ROOT / "settings.ini")
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
-    assert (
-        citation["version"] == settings["DEFAULT"]["version"]
-        and citation["repository-code"] == settings["DEFAULT"]["git_url"]
-    )
-    assert citation["preferred-citation"]["title"].startswith(
-        "Constrained Bayesian Optimization with Adaptive Active Learning"
-    )
+    assert citation["version"] == settings()["version"]
+    assert citation["repository-code"] == settings()["git_url"]
+    title = "Constrained Bayesian Optimization with Adaptive Active Learning"
+    assert citation["preferred-citation"]["title"].startswith(title)

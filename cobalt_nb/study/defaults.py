@@ -6,117 +6,76 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from .. import fit, optimizer, posterior
-from ..optimizer import Cobalt, Suggestion
+from ..models import Policy
+from ..optimizer import Cobalt
 from ..problem import simple_regret
 from .problems import CASES, OPTIMA, RESULTS, Case, stored_optima
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['VARIANTS', 'CHECKPOINTS', 'COLUMNS', 'TRAPPED', 'replaced', 'without_leap', 'Variant', 'one_run', 'load_runs',
-           'save_runs', 'chosen_cases', 'sweep', 'main', 'log_regret', 'medians', 'against_default']
-
-# %% ../../nbs/study/defaults.ipynb #37e7bc24
-@contextmanager
-def replaced(module: ModuleType, **values: Any) -> Iterator[None]:
-    "Inside the block the named attributes of a module have these values."
-    before = {name: getattr(module, name) for name in values}
-    try:
-        for name, value in values.items():
-            setattr(module, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(module, name, value)
+__all__ = ['VARIANTS', 'CHECKPOINTS', 'COLUMNS', 'TRAPPED', 'Variant', 'one_run', 'load_runs', 'save_runs', 'chosen_cases',
+           'sweep', 'main', 'log_regret', 'medians', 'against_default']
 
 # %% ../../nbs/study/defaults.ipynb #baa7fc93
-def without_leap(step: optimizer.Step, beta: float, turn: int) -> Suggestion:
-    "The practical cycle without the leap: explore and exploit in turn."
-    return (optimizer.exploit(step) if turn % 2 else None) or optimizer.explore(step, beta)
-
-
 @dataclass(frozen=True)
 class Variant:
-    "A rule to compare: settings of the optimiser, and names that have other values in the optimiser's module or in the posterior's."
+    "A rule to compare: a policy, and settings of the optimiser."
 
     about: str
+    policy: Policy = field(default_factory=Policy)
     settings: dict[str, Any] = field(default_factory=dict)
-    rule: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
-
-    @contextmanager
-    def active(self) -> Iterator[dict[str, Any]]:
-        "Inside the block the variant holds; gives the settings."
-        with replaced(optimizer, **self.rule), replaced(posterior, **self.model):
-            yield self.settings
 
 
 VARIANTS = {
     "default": Variant("explore, exploit or leap, explore, exploit"),
-    "paper": Variant("Algorithm 1 at every step, on the same candidates", {"mode": "paper"}),
-    "no-leap": Variant("explore and exploit in turn", rule={"practical": without_leap}),
-    "kappa-0": Variant(
-        "exploit where the mean is feasible",
-        rule={"exploit": partial(optimizer.exploit, kappa=0.0)},
-    ),
-    "kappa-2": Variant(
-        "exploit two standard deviations inside",
-        rule={"exploit": partial(optimizer.exploit, kappa=2.0)},
-    ),
+    "paper": Variant("Algorithm 1 at every step, same candidates", settings={"mode": "paper"}),
+    "no-leap": Variant("explore and exploit in turn", Policy(leaps=False)),
+    "kappa-0": Variant("exploit where the mean is feasible", Policy(kappa=0.0)),
+    "kappa-2": Variant("exploit two standard deviations inside", Policy(kappa=2.0)),
     "nugget-1e-8": Variant(
-        "a larger nugget in the fit and the posterior",
-        model={"NOISE_FLOOR": 1e-8, "FIT_NOISE_FLOOR": 1e-8},
+        "a larger nugget in the fit and the posterior", Policy(fit_floor=1e-8, noise_floor=1e-8)
     ),
-    "warp-none": Variant(
-        "no constraint is warped", model={"choose_warp": partial(fit.choose_warp, heavy=math.inf)}
-    ),
-    "warp-all": Variant(
-        "every constraint is warped", model={"choose_warp": partial(fit.choose_warp, heavy=1.0)}
-    ),
-    "beta-0.25": Variant("narrower bounds when exploring", {"beta": 0.25}),
-    "beta-4": Variant("wider bounds when exploring", {"beta": 4.0}),
+    "warp-none": Variant("no constraint is warped", Policy(heavy=math.inf)),
+    "warp-all": Variant("every constraint is warped", Policy(heavy=1.0)),
+    "beta-0.25": Variant("narrower bounds when exploring", settings={"beta": 0.25}),
+    "beta-4": Variant("wider bounds when exploring", settings={"beta": 4.0}),
 }
 
 # %% ../../nbs/study/defaults.ipynb #402750da
 def one_run(
-    case: Case, optimum: float, seed: int, evaluations: int | None = None, **settings: Any
+    case: Case,
+    optimum: float,
+    seed: int,
+    evaluations: int | None = None,
+    variant: Variant | None = None,
 ) -> tuple[np.ndarray, float]:
-    "The regret after each evaluation beyond the initial ones (t,), and the mean processor time of a suggestion, in seconds."
-    problem, rng, rewards, seconds = case.make(), np.random.default_rng(seed), [], 0.0
-    opt = Cobalt(
-        problem.space,
-        problem.objective,
-        problem.constraints,
-        seed=seed,
-        **case.settings(problem) | settings,
-    )
+    "The regret (t,) after each evaluation beyond the initial ones, and seconds a suggestion."
+    problem, rng, variant = case.make(), np.random.default_rng(seed), variant or Variant("")
+    rewards, seconds = [], 0.0
+    settings = case.settings(problem) | variant.settings | {"seed": seed, "policy": variant.policy}
+    opt = Cobalt(problem.space, problem.objective, problem.constraints, **settings)
     budget = case.evaluations if evaluations is None else evaluations
     for number in range(case.n_init + budget):
         start = time.process_time()
         query = opt.ask()
         seconds += (time.process_time() - start) * (number >= case.n_init)
         values = problem.at(query.x)
-        opt.tell(
-            query,
-            values
-            | {problem.objective: values[problem.objective] + case.noise * rng.standard_normal()},
-        )
+        shown = values[problem.objective] + case.noise * rng.standard_normal()
+        opt.tell(query, values | {problem.objective: shown})
         rewards.append(values[problem.objective] if opt.archive.feasible()[-1] else -math.inf)
     return simple_regret(optimum, np.array(rewards))[case.n_init :], seconds / budget
 
@@ -147,8 +106,9 @@ def chosen_cases(words: Sequence[str]) -> list[str]:
     "The names of the cases that these groups and names mean."
     groups = {case.group for case in CASES.values()}
     if unknown := [word for word in words if word not in groups and word not in CASES]:
+        listed = ", ".join(sorted(groups))
         raise ValueError(
-            f"unknown problem {unknown[0]!r}; use a group ({', '.join(sorted(groups))}) or one of {', '.join(CASES)}"
+            f"unknown problem {unknown[0]!r}; use a group ({listed}) or one of {', '.join(CASES)}"
         )
     return [name for name, case in CASES.items() if name in words or case.group in words]
 
@@ -162,35 +122,23 @@ def sweep(
     evaluations: int | None = None,
     quiet: bool = False,
 ) -> pd.DataFrame:
-    "Run what the file `out` lacks of these variants, cases and seeds, one after another on one thread; gives all rows of the file."
+    "Run what the file `out` lacks, one run after another on one thread; gives all its rows."
     runs, best = load_runs(out), stored_optima(names, optima)
     done = set(runs[["variant", "problem", "seed"]].itertuples(index=False, name=None))
-    todo = [
-        key
-        for key in (
-            (variant, name, seed) for variant in variants for seed in seeds for name in names
-        )
-        if key not in done
-    ]
+    wanted = itertools.product(variants, seeds, names)
+    todo = [(one, name, seed) for one, seed, name in wanted if (one, name, seed) not in done]
     with one_thread, tqdm(todo, disable=quiet) as bar:
         for variant, name, seed in bar:
             bar.set_description(f"{variant} {name} {seed}")
-            with VARIANTS[variant].active() as settings:
-                regret, cpu = one_run(CASES[name], best[name], seed, evaluations, **settings)
-            rows = [
-                (variant, name, seed, t, regret[t - 1], cpu)
-                for t in CHECKPOINTS
-                if t <= len(regret)
-            ]
-            runs = (
-                pd.concat([runs, pd.DataFrame(rows, columns=COLUMNS)], ignore_index=True)
-                if len(runs)
-                else pd.DataFrame(rows, columns=COLUMNS)
-            )
+            regret, cpu = one_run(CASES[name], best[name], seed, evaluations, VARIANTS[variant])
+            checks = [t for t in CHECKPOINTS if t <= len(regret)]
+            rows = [(variant, name, seed, t, regret[t - 1], cpu) for t in checks]
+            new = pd.DataFrame(rows, columns=COLUMNS)
+            runs = pd.concat([runs, new], ignore_index=True) if len(runs) else new
             save_runs(runs, out)
     return runs
 
-
+# %% ../../nbs/study/defaults.ipynb #e31e6833
 def main(argv: Sequence[str] | None = None) -> int:
     "The command line."
     parser = argparse.ArgumentParser(
@@ -241,7 +189,7 @@ def log_regret(regret: pd.Series) -> pd.Series:
 
 
 def medians(runs: pd.DataFrame, group: str, at: int) -> pd.DataFrame:
-    "The median regret over the seeds after `at` evaluations: a row for each problem of the group, a column for each variant."
+    "The median regret after `at` evaluations: a row for each problem, a column for each variant."
     chosen = runs[(runs.evaluations == at) & runs.problem.isin(chosen_cases([group]))]
     table = chosen.pivot_table(
         index="problem", columns="variant", values="regret", aggfunc="median"
@@ -253,7 +201,7 @@ def medians(runs: pd.DataFrame, group: str, at: int) -> pd.DataFrame:
 
 
 def against_default(runs: pd.DataFrame, at: int) -> pd.DataFrame:
-    "Each variant against the default on the runs that both have: mean log10 regret, their difference with its standard error over problems, share of trapped runs."
+    "Each variant against the default on the runs that both have, in mean log10 regret."
     wide = (
         runs[runs.evaluations == at]
         .assign(log=lambda frame: log_regret(frame.regret))
