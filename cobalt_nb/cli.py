@@ -23,7 +23,7 @@ __all__ = ['EXAMPLES', 'PROTOCOL_HELP', 'METHOD_HELP', 'COMMANDS', 'demo', 'vess
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cobalt_nb.optimizer import Result
+    from cobalt_nb.records import Result
 
 # %% ../nbs/tools/cli.ipynb #c6607c54
 def demo(args: argparse.Namespace) -> int:
@@ -46,9 +46,9 @@ def demo(args: argparse.Namespace) -> int:
 # %% ../nbs/tools/cli.ipynb #f7e29e66
 def vessel() -> tuple[Result, Figure]:
     "The pressure vessel of the paper, in 60 evaluations: the result and its trace."
-    from cobalt_nb.optimizer import maximize
+    from cobalt_nb.run import maximize
     from cobalt_nb.plots import plot_trace
-    from cobalt_nb.study.tasks import Vessel
+    from cobalt_nb.study.engineering import Vessel
 
     task = Vessel()
     problem = task.functions, task.space, task.objective, task.constraints
@@ -65,7 +65,7 @@ def illustration() -> tuple[Result, Figure]:
     from tqdm import trange
 
     from cobalt_nb.optimizer import Cobalt
-    from cobalt_nb.plots import plot_regions
+    from cobalt_nb.outlook import plot_regions
     from cobalt_nb.spaces import Box
 
     functions = {
@@ -88,8 +88,8 @@ def illustration() -> tuple[Result, Figure]:
 # %% ../nbs/tools/cli.ipynb #29ac382b
 def reproduce(args: argparse.Namespace) -> int:
     "Run the studies, or what is left of them."
-    from cobalt_nb.study.trials import reproduce as run
-    from cobalt_nb.study.trials import study
+    from cobalt_nb.study.runner import reproduce as run
+    from cobalt_nb.study.runner import study
 
     folder = args.out or ("results-quick" if args.quick else "results")
     parts = chosen(args.protocols, args.tasks)
@@ -106,12 +106,12 @@ def reproduce(args: argparse.Namespace) -> int:
 
 def chosen(protocols: list[str], tasks: list[str] | None) -> dict[str, list[str]]:
     "The tasks of each protocol; only those in `tasks`, if they are given."
-    from cobalt_nb.study.trials import PROTOCOLS, known
+    from cobalt_nb.study.trials import PROTOCOLS, check_known
 
     for protocol in protocols:
-        known("protocol", protocol, PROTOCOLS)
+        check_known("protocol", protocol, PROTOCOLS)
     for task in tasks or ():
-        known("task", task, [name for protocol in protocols for name in PROTOCOLS[protocol]])
+        check_known("task", task, [name for protocol in protocols for name in PROTOCOLS[protocol]])
     parts = {
         protocol: [name for name in PROTOCOLS[protocol] if not tasks or name in tasks]
         for protocol in protocols
@@ -124,7 +124,7 @@ def report(args: argparse.Namespace) -> int:
     import matplotlib
 
     matplotlib.use("Agg")
-    from cobalt_nb.study.trials import RESULTS, load
+    from cobalt_nb.study.store import RESULTS, load
 
     folder = args.results or RESULTS
     if args.claims or args.json:

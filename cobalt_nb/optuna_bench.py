@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from .optuna import CobaltSampler, set_within
+from .optuna import CobaltSampler
+from .optuna_reader import set_within
 from .problem import reward, simple_regret
 from .study.defaults import save_runs
 from .study.problems import CASES, OPTIMA, stored_optima
