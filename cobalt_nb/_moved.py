@@ -40,8 +40,16 @@ SUCCESSORS = {
     "tasks": "study.tasks",
     "theory": "theory",
 }
-# (module of 0.1.0, name) of what has another name now, and where it is: "module.name"
-RENAMED: dict[tuple[str, str], str] = {
+# (module of 0.1.0, name): where it is, "module.name", if it has another name now or several rooms have one like it;
+# None if it is gone and what has its name now is something else
+RENAMED: dict[tuple[str, str], str | None] = {
+    ("bench", "steps"): None,
+    ("claims", "TITLES"): None,
+    ("defaults", "KINDS"): "study.problems.KINDS",
+    ("defaults", "RESULTS"): None,
+    ("optimizer", "APART"): None,
+    ("figures", "pool_view"): "outlook.pool_view",
+    ("optimizer", "Functions"): "run.Functions",
     ("posterior", "OneBlasThread"): "threads.OneThread",
     ("posterior", "one_blas_thread"): "threads.one_thread",
 }
@@ -73,22 +81,29 @@ def defined(tree: ast.Module) -> set[str]:
 
 def new_path(module: str, name: str) -> str | None:
     """Where a name of a module of 0.1.0 is now: "study.trials.Trial"; None if it is gone."""
-    if (module, name) in RENAMED:
-        return RENAMED[module, name]
-    heir = SUCCESSORS[module]
-    floor = heir.rpartition(".")[0]
+    room = RENAMED.get((module, name), "")
+    if room != "":
+        return room if room and defined_at(room) else None
+    found = nearest(module, name)
+    return f"{found[0]}.{name}" if found else None
 
-    def distance(room: str) -> tuple[bool, bool, bool, str]:
-        """The heir first, then a new room of its floor; an heir of another module is the last resort."""
-        return (
-            room != heir,
-            room.rpartition(".")[0] != floor,
-            room in SUCCESSORS.values(),
-            room,
-        )
+
+def defined_at(path: str) -> bool:
+    room, _, name = path.rpartition(".")
+    return room in definitions().get(name, [])
+
+
+def nearest(module: str, name: str) -> list[str]:
+    """The rooms that define this name and are equally near to the heir of a module of 0.1.0."""
+    heir = SUCCESSORS[module]
+
+    def distance(room: str) -> tuple[bool, bool, bool]:
+        """The heir first, then a new room of its floor; an heir of another module last."""
+        elsewhere = room.rpartition(".")[0] != heir.rpartition(".")[0]
+        return room != heir, elsewhere, room in SUCCESSORS.values()
 
     rooms = definitions().get(name, [])
-    return f"{min(rooms, key=distance)}.{name}" if rooms else None
+    return [room for room in rooms if distance(room) == min(map(distance, rooms))]
 
 
 def moved(module: str, name: str) -> Any:

@@ -71,6 +71,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "trials"
 
 
+@pytest.mark.slow
 def test_reproduce_continues(quick: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in quick.iterdir()}
     ran = cobalt(
@@ -90,6 +91,7 @@ def test_reproduce_continues(quick: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in quick.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_other_settings_are_refused(quick: Path) -> None:
     before = sorted(path.name for path in quick.iterdir())
     ran = cobalt(
@@ -112,6 +114,7 @@ def test_other_settings_are_refused(quick: Path) -> None:
     assert sorted(path.name for path in quick.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_the_report_is_one_page(quick: Path, tmp_path: Path) -> None:
     for _ in range(2):  # a report may be made again
         ran = cobalt("report", "--results", str(quick), "--out", "page.html", cwd=tmp_path)
@@ -124,6 +127,7 @@ def test_the_report_is_one_page(quick: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not webcheck.browser(), reason="there is no Chromium on this machine")
 def test_the_report_opens_in_a_browser(quick: Path, tmp_path: Path) -> None:
     assert (

@@ -118,7 +118,7 @@ BREAKAGES = [
     ),
     (house.pictures_without_words, edit_prose("![](x.png)"), "![](x.png)"),
     (house.wide_formulas, edit_prose("so $" + r"x_1 + \mathbf{y} - " * 12 + "z$ is"), "x_1"),
-    (house.undocumented, edit_settings("skip_procs", "skip_nothing"), "show_doc"),
+    (house.undocumented, edit_settings("add_show_docs,", ""), "show_doc repeats"),
 ]
 
 

@@ -45,7 +45,7 @@ def test_the_sections_of_the_sidebar() -> None:
 
 def test_a_page_shows_each_definition_once() -> None:
     """nbdev splits the setting at commas and does not strip what is between them."""
-    assert settings()["skip_procs"] == "add_show_docs,exec_show_docs,add_fold"
+    assert settings()["skip_procs"] == "add_show_docs,exec_show_docs,add_fold,mv_exports"
 
 
 def test_the_workflow_builds_with_a_new_quarto_and_checks_what_it_made() -> None:
