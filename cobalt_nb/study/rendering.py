@@ -85,11 +85,11 @@ body.quarto-dark .ledger {{ {DARK} }}
 .ledger .not-reproduced [data-column=verdict] {{ background: var(--not); }}
 """
 
-# %% ../../nbs/study/rendering.ipynb #98c085ef
+# %% ../../nbs/study/rendering.ipynb #c8a56ccb
 LEDGER_STYLE += """
 @media (max-width: 45em) {
   .ledger thead { display: none; }
-  .ledger, .ledger tbody, .ledger tr, .ledger td { display: block; width: auto; }
+  .ledger, .ledger caption, .ledger tbody, .ledger tr, .ledger td { display: block; width: auto; }
   .ledger tr { margin: 0 0 1.2em; border-top: 2px solid var(--rule); }
   .ledger td { border-bottom: none; padding: 0.2em 0.4em; }
   .ledger td:empty { display: none; }

@@ -109,6 +109,7 @@ h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); }
 figure { margin: 1rem 0; }
 img { max-width: 100%; background: white; border-radius: 4px; }
 figcaption, caption { font-size: 0.9rem; text-align: left; padding: 0.4rem 0; }
+caption { max-width: calc(100vw - 2rem); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; }
 th, td {
