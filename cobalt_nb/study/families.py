@@ -31,6 +31,11 @@ class Family(NamedTuple):
     limits: dict[str, tuple[float, float]]  # of the constraints
 
     @property
+    def size(self) -> tuple[int, int]:
+        "The number of functions K+1, and of problems n."
+        return self.truth.shape[0], self.truth.shape[1]
+
+    @property
     def margins(self) -> Tensor:
         "The distance to the nearest limit (n, m), negative where a constraint is violated."
         ends = zip(self.truth[1:], self.limits.values(), strict=True)
@@ -72,7 +77,7 @@ def watch(
     f: Family, steps: int, beta: Callable[[int], float], seed: int = 0, **options: Any
 ) -> dict[str, Tensor]:
     "Run all problems of a family; each entry (steps, n)."
-    posts = ManyPosteriors(f.prior, f.truth.shape[:2], f.noise)
+    posts = ManyPosteriors(f.prior, f.size, f.noise)
     rng = torch.Generator().manual_seed(seed)
     every = enumerate(run_many(posts, f.truth, f.limits, steps, beta, rng, **options), 1)
     rows = [step_facts(f, posts, step, beta(t)) for t, step in every]

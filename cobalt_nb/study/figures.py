@@ -23,7 +23,7 @@ from matplotlib.text import Annotation
 from ..plots import draw_reward
 from .statistics import FLOOR, summaries
 from .trials import PROTOCOLS, arena
-from ..style import COLOURS, PALETTE, new_axes
+from ..style import COLOURS, PALETTE
 
 # %% auto #0
 __all__ = ['BOXES', 'WAYS', 'ARROWS', 'BLUE', 'VERMILION', 'GREEN', 'PURPLE', 'ORANGE', 'SKY', 'METHOD_STYLE', 'Statistic',
@@ -80,7 +80,7 @@ ARROWS: dict[tuple[str, ...], str] = {  # from, to, and the shape of the way
 # %% ../../nbs/study/figures.ipynb #dfc40628
 def plot_pipeline() -> Figure:
     "Figure 1: one iteration as boxes and arrows."
-    ax = new_axes(10.4, 3.6)
+    figure, ax = plt.subplots(figsize=(10.4, 3.6))
     boxes = {
         key: draw_box(ax, x, y, text, COLOURS[colour])
         for key, (x, y, text, colour) in BOXES.items()
@@ -90,13 +90,13 @@ def plot_pipeline() -> Figure:
         ax.annotate("", boxes[end].xyann, boxes[start].xyann, arrowprops=options)
     ax.set(xlim=(-0.6, 6.55), ylim=(-1.4, 2.9))
     ax.axis("off")
-    return ax.figure
+    return figure
 
 # %% ../../nbs/study/figures.ipynb #982597fd
 def draw_box(ax: Axes, x: float, y: float, text: str, colour: str) -> Annotation:
     "A text in a round box, centred at a place."
     box = {"boxstyle": "round,pad=0.45", "fc": to_rgba(colour, 0.15), "ec": colour, "lw": 1.2}
-    options = {"ha": "center", "va": "center", "fontsize": 8, "linespacing": 1.5}
+    options: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "linespacing": 1.5}
     return ax.annotate(text, (x, y), (x, y), bbox=box, zorder=3, **options)
 
 
@@ -200,7 +200,7 @@ def draw_curves(
         )
     draw_lines(ax, shown, "middle", lw=1.6, ms=4)
     for place, (method, line) in enumerate(zip(methods_in(shown), ax.lines)):
-        gap = max(len(line.get_xdata()) // 6, 1)
+        gap = max(np.size(line.get_xdata()) // 6, 1)
         line.set_markevery((place * gap // len(METHOD_STYLE), gap))
         line.set_marker(METHOD_STYLE[method].marker)
     if published is not None and len(published):
@@ -250,7 +250,7 @@ def legend_of(figure: Figure, methods: Collection[str], published: bool) -> None
     ]
     handles += [Line2D([], [], color="k", lw=0.8, label="published (thin)")] * published
     columns = len(handles) if len(handles) < 6 else 4
-    place = {"loc": "outside upper center", "ncol": columns, "handlelength": 3.5}
+    place: dict[str, Any] = {"loc": "outside upper center", "ncol": columns, "handlelength": 3.5}
     figure.legend(handles=handles, frameon=False, fontsize=8, **place)
 
 # %% ../../nbs/study/figures.ipynb #f477d1fe
@@ -284,12 +284,12 @@ def panels(number: int, width: float = 2.6, height: float = 2.0) -> tuple[Figure
         ax.axis("off")
     return figure, list(axes.flat[:number])
 
-# %% ../../nbs/study/figures.ipynb #1f5c5fcf
+# %% ../../nbs/study/figures.ipynb #0ec2c779
 def title_of(protocol: str, task: str) -> str:
     "A task's name in the paper, and the feasible portion that the paper states."
     entry = PROTOCOLS[protocol][task]
-    name = getattr(entry.make, "func", entry.make).title
-    return f"{name}\n{100 * entry.portion:g} % feasible in the paper"
+    make: Any = getattr(entry.make, "func", entry.make)
+    return f"{make.title}\n{100 * entry.portion:g} % feasible in the paper"
 
 
 def unit_of(protocol: str, task: str) -> str:
@@ -358,12 +358,13 @@ def plot_scan(
     legend_of(figure, set(results["method"]), published is not None)
     return figure
 
-# %% ../../nbs/study/figures.ipynb #a7f444fe
+# %% ../../nbs/study/figures.ipynb #b8ad5157
 def draw_objective(ax: Axes, task: str) -> None:
     "The objective of a task of the scan, its feasible part and its optimum."
     place = arena("scan", task)
-    points = place.space.frame.sort_values("x")
+    pool: Any = place.space
+    points = pool.frame.sort_values("x")
     heights = place.task.outputs(torch.tensor(points.to_numpy()))["height"].numpy()
-    draw_reward(ax, points["x"].to_numpy(), heights, place.task.rewards(place.space)[points.index])
+    draw_reward(ax, points["x"].to_numpy(), heights, place.task.rewards(pool)[points.index])
     ax.set_title(f"{100 * PROTOCOLS['scan'][task].portion:g} % feasible")
     ax.set_xlabel("x")

@@ -23,12 +23,11 @@ from cobalt_nb.study.evidence import (
     Evidence,
     NotMeasured,
     Values,
-    percent,
     published,
     shipped,
     theory,
 )
-from .measurements import Measurement
+from .measurements import Measurement, percent
 from cobalt_nb.study.rendering import (
     BETTER,
     LEDGER_STYLE,
@@ -99,7 +98,7 @@ def number(word: str, values: Values) -> float:
         return float(word)
     except ValueError:
         value = WORDS.get_field(word, (), values)[0]
-    if isinstance(value, list | dict):
+    if isinstance(value, list | Mapping):
         return len(value)
     return value.mean if isinstance(value, Measurement | Duel) else float(value)
 
@@ -138,7 +137,7 @@ class Judge:
         given = {**self.options, **options}
         keys = {name: WORDS.fill(key, given).split(" | ") for name, key in self.facts.items()}
         facts = {name: evidence.fact(about, case) for name, (about, case) in keys.items()}
-        return given | facts | (read(self.reading, evidence, given) if self.reading else {})
+        return given | facts | dict(read(self.reading, evidence, given) if self.reading else {})
 
     def finding(self, evidence: Evidence, options: Mapping[str, Any]) -> Finding:
         "What the first rule whose condition holds says."

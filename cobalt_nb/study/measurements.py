@@ -43,9 +43,9 @@ from cobalt_nb.theory import (
 
 # %% auto #0
 __all__ = ['DELTA', 'BETAS', 'FORMS', 'KINDS', 'THEOREMS', 'PARTS', 'THEORY', 'Measurement', 'counted', 'valued', 'differed',
-           'portions', 'formulas', 'ackley_facts', 'varying', 'candidate_gaps', 'small_facts', 'lemma_1', 'monotony',
-           'lemma_a1', 'constant', 'theorems', 'kept_promises', 'closed', 'decoupled_runs', 'units', 'learning',
-           'superlevel', 'measure', 'write_table', 'main']
+           'as_measurement', 'count', 'percent', 'portions', 'formulas', 'ackley_facts', 'varying', 'candidate_gaps',
+           'small_facts', 'lemma_1', 'monotony', 'lemma_a1', 'constant', 'theorems', 'kept_promises', 'closed',
+           'decoupled_runs', 'units', 'learning', 'superlevel', 'measure', 'write_table', 'main']
 
 # %% ../../nbs/study/measurements.ipynb #90174c8c
 class Measurement(NamedTuple):
@@ -86,6 +86,21 @@ def differed(about: str, case: str, a: Tensor, b: Tensor) -> Measurement:
     runs, lower = int(found["pairs"]), int(found["lower"])
     return Measurement(about, case, runs, lower, found["mean"], found["low"], found["high"])
 
+# %% ../../nbs/study/measurements.ipynb #388d39b4
+def as_measurement(mean: float, low: float, high: float, runs: int = 1) -> Measurement:
+    "A mean and its interval, without a name."
+    return Measurement("", "", runs, 0, mean, low, high)
+
+
+def count(hits: Sequence[bool] | pd.Series) -> Measurement:
+    "How many are true, without a name."
+    return Measurement("", "", len(hits), int(sum(hits)), sum(hits) / len(hits), math.nan, math.nan)
+
+
+def percent(share: float) -> str:
+    "A share in percent, to three digits."
+    return f"{100 * share:.3g} %" if share > 1e-7 else "0 %"
+
 # %% ../../nbs/study/measurements.ipynb #a251a19c
 def portions() -> Iterator[Measurement]:
     "The feasible portion of each task, of other readings of three of them, and of the scan."
@@ -107,6 +122,7 @@ def formulas() -> Iterator[Measurement]:
     "What Appendix D says of Rastrigin, Ackley and the numbers of constraints."
     line = Rastrigin()
     there = line.at({"x": 0.0})
+    assert line.optimum is not None
     yield valued("rastrigin", "clearance at the global optimum", there["clearance"])
     yield valued("rastrigin", "height lost by the threshold", there["height"] - line.optimum)
     yield from ackley_facts()
@@ -141,6 +157,7 @@ def candidate_gaps() -> Iterator[Measurement]:
     "By how much the best candidate of a task falls short of the continuous optimum."
     for name, entry in TASKS.items():
         task = entry.make()
+        assert task.optimum is not None
         gap = task.optimum - task.best(task.candidates(entry.candidates))[1]
         yield valued("candidates", name, gap, entry.candidates)
 
@@ -188,7 +205,7 @@ def lemma_1(drawn: int = 1000, steps: int = 40) -> Iterator[Measurement]:
 def monotony(drawn: int = 200, steps: int = 40) -> Iterator[Measurement]:
     "In how many runs no bound ever widens, and how β of Lemma 1 develops."
     f = family(60, 0.1, 0.01, TWO, drawn, drawn, seed=0)
-    posts, rng = ManyPosteriors(f.prior, f.truth.shape[:2], f.noise), torch.Generator()
+    posts, rng = ManyPosteriors(f.prior, f.size, f.noise), torch.Generator()
     before, shrinks = None, torch.ones(f.truth.shape[1], dtype=torch.bool)
     beta = BETAS["β = 4"]
     for _ in run_many(posts, f.truth, f.limits, steps, beta, rng.manual_seed(1), coupled=True):
@@ -260,11 +277,9 @@ def kept_promises(
 def closed(f: Family, T: int, epsilon: float, truncated: bool, coupled: bool) -> Tensor:
     "Whether the interval of each run is at most ε wide and holds $f^*$ at step T, (n,)."
     level, best = beta_horizon(T, len(f.prior), 1, DELTA), f.optima[0]
-    posts, rng = ManyPosteriors(f.prior, f.truth.shape[:2], f.noise), torch.Generator()
-    options = {"truncated": truncated, "coupled": coupled}
-    beta = lambda t: level
-    steps = run_many(posts, f.truth, f.limits, T, beta, rng.manual_seed(4), **options)
-    (last,) = deque(steps, maxlen=1)
+    posts, rng = ManyPosteriors(f.prior, f.size, f.noise), torch.Generator()
+    run = (posts, f.truth, f.limits, T, lambda t: level, rng.manual_seed(4))
+    (last,) = deque(run_many(*run, truncated=truncated, coupled=coupled), maxlen=1)
     interval = optimum_interval(objective_bounds(f, last), last.sets)
     return (interval.width <= epsilon) & (interval.lower <= best) & (best <= interval.upper)
 
@@ -308,7 +323,7 @@ def learning(drawn: int = 400) -> Iterator[Measurement]:
 def superlevel(drawn: int = 300, steps: int = 8) -> Iterator[Measurement]:
     "In how many runs one more observation in S, or in U, decides a point."
     f = family(100, 0.1, 1e-4, ABOVE, drawn, drawn, seed=8)
-    posts, rng = ManyPosteriors(f.prior, f.truth.shape[:2], f.noise), torch.Generator()
+    posts, rng = ManyPosteriors(f.prior, f.size, f.noise), torch.Generator()
     beta = BETAS["β = 4"]
     for _ in run_many(posts, f.truth, f.limits, steps, beta, rng.manual_seed(9), coupled=True):
         pass

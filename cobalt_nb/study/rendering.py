@@ -37,8 +37,8 @@ def _entry(row: Mapping[str, str], width: int) -> list[str]:
     head = f"{row['verdict'].upper()}  {row['claim']} ({row['where']})"
     lines = textwrap.wrap(head, width, subsequent_indent="  ")
     for key in ("measured", "published", "why"):
-        indents = {"initial_indent": f"  {key:<10}", "subsequent_indent": " " * 12}
-        lines += textwrap.wrap(row[key], width, **indents) if row[key] else []
+        wrapper = textwrap.TextWrapper(width, f"  {key:<10}", " " * 12)
+        lines += wrapper.wrap(row[key])
     return lines
 
 # %% ../../nbs/study/rendering.ipynb #60e0f16e
