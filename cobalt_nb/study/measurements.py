@@ -5,11 +5,15 @@
 # %% ../../nbs/study/measurements.ipynb #d4a371ec
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -19,12 +23,12 @@ from tqdm import tqdm
 
 from ..acquisition import alpha_objective
 from ..confidence import Bounds, beta_lemma, confidence_bounds, level_sets
-from ..decoupled import ManyPosteriors, ManySteps, named, run_many
-from ..posterior import Hyperparameters, prior_samples, rbf_kernel
+from ..decoupled import ManyPosteriors, run_many
 from ..problem import ppf_threshold
-from ..roi import max_on, optimum_interval
+from ..roi import optimum_interval
+from .families import ABOVE, TWO, Family, family, objective_bounds, watch
 from .statistics import paired
-from .tasks import SCAN, TASKS, Ackley, Car, Rastrigin, Spring, Vessel
+from .tasks import SCAN, TASKS, Ackley, Car, Rastrigin, Spring, Task, Vessel
 from .trials import RESULTS, versions
 from cobalt_nb.theory import (
     acquisition_bound,
@@ -38,13 +42,14 @@ from cobalt_nb.theory import (
 )
 
 # %% auto #0
-__all__ = ['ABOVE', 'TWO', 'DELTA', 'THEORY', 'PARTS', 'Measurement', 'counted', 'valued', 'differed', 'portions', 'formulas',
-           'candidate_gaps', 'small_facts', 'Family', 'family', 'watch', 'seen', 'lemma_1', 'monotony', 'lemma_a1',
-           'constant', 'theorems', 'closed', 'decoupled_runs', 'units', 'learning', 'superlevel', 'measure', 'main']
+__all__ = ['DELTA', 'BETAS', 'FORMS', 'KINDS', 'THEOREMS', 'PARTS', 'THEORY', 'Measurement', 'counted', 'valued', 'differed',
+           'as_measurement', 'count', 'percent', 'portions', 'formulas', 'ackley_facts', 'varying', 'candidate_gaps',
+           'small_facts', 'lemma_1', 'monotony', 'lemma_a1', 'constant', 'theorems', 'kept_promises', 'closed',
+           'decoupled_runs', 'units', 'learning', 'superlevel', 'measure', 'write_table', 'main']
 
 # %% ../../nbs/study/measurements.ipynb #90174c8c
 class Measurement(NamedTuple):
-    "One line of the table of measurements; `hits` of `runs` were true, or `mean` was found, with an interval from `low` to `high`."
+    "A line of the table: `hits` of `runs` were true, or `mean` was found; from `low` to `high`."
 
     about: str
     case: str
@@ -54,9 +59,19 @@ class Measurement(NamedTuple):
     low: float
     high: float
 
+    @property
+    def misses(self) -> int:
+        "In how many runs it was not true."
+        return self.runs - self.hits
 
+    @property
+    def inverse(self) -> float:
+        "One over the mean."
+        return 1 / self.mean
+
+# %% ../../nbs/study/measurements.ipynb #1cf0f810
 def counted(about: str, case: str, hits: Tensor) -> Measurement:
-    "How often something was true, with the exact 95 % interval."
+    "How often something was true (n,), with the exact 95 % interval."
     return Measurement(about, case, len(hits), int(hits.sum()), *frequency(hits))
 
 
@@ -68,238 +83,132 @@ def valued(about: str, case: str, value: float, runs: int = 1) -> Measurement:
 def differed(about: str, case: str, a: Tensor, b: Tensor) -> Measurement:
     "The mean of a − b (n,), run by run, and in how many runs a was lower."
     found = paired(a.numpy(), b.numpy())
-    return Measurement(
-        about, case, found["pairs"], found["lower"], found["mean"], found["low"], found["high"]
-    )
+    runs, lower = int(found["pairs"]), int(found["lower"])
+    return Measurement(about, case, runs, lower, found["mean"], found["low"], found["high"])
+
+# %% ../../nbs/study/measurements.ipynb #388d39b4
+def as_measurement(mean: float, low: float, high: float, runs: int = 1) -> Measurement:
+    "A mean and its interval, without a name."
+    return Measurement("", "", runs, 0, mean, low, high)
+
+
+def count(hits: Sequence[bool] | pd.Series) -> Measurement:
+    "How many are true, without a name."
+    return Measurement("", "", len(hits), int(sum(hits)), sum(hits) / len(hits), math.nan, math.nan)
+
+
+def percent(share: float) -> str:
+    "A share in percent, to three digits."
+    return f"{100 * share:.3g} %" if share > 1e-7 else "0 %"
 
 # %% ../../nbs/study/measurements.ipynb #a251a19c
 def portions() -> Iterator[Measurement]:
     "The feasible portion of each task, of other readings of three of them, and of the scan."
     for name, entry in TASKS.items():
-        task = entry.make()
-        yield counted(
-            "portion",
-            name,
-            task.is_feasible(task.design(2**14 if name == "converter" else 2**17), noise=False),
-        )
+        task, points = entry.make(), 2**14 if name == "converter" else 2**17
+        yield counted("portion", name, task.is_feasible(task.design(points), noise=False))
     readings = {
         "vessel, RE2-4-3": Vessel(rounded=True),
         "spring, RE2-3-5": Spring(bounds="re"),
         "car, drawn anew": Car(stochastic=True),
         "car, RE9-7-1": Car(stochastic=True, shared=True),
     }
-    for name, task in (
-        readings | {f"scan-{percent}": entry.make() for percent, entry in SCAN.items()}
-    ).items():
+    scan = {f"scan-{percent}": entry.make() for percent, entry in SCAN.items()}
+    for name, task in (readings | scan).items():
         yield counted("portion", name, task.is_feasible(task.design(2**17), noise=False))
 
 # %% ../../nbs/study/measurements.ipynb #1f160891
 def formulas() -> Iterator[Measurement]:
     "What Appendix D says of Rastrigin, Ackley and the numbers of constraints."
     line = Rastrigin()
-    yield valued("rastrigin", "clearance at the global optimum", line.at({"x": 0.0})["clearance"])
-    yield valued(
-        "rastrigin", "height lost by the threshold", line.at({"x": 0.0})["height"] - line.optimum
-    )
+    there = line.at({"x": 0.0})
+    assert line.optimum is not None
+    yield valued("rastrigin", "clearance at the global optimum", there["clearance"])
+    yield valued("rastrigin", "height lost by the threshold", there["height"] - line.optimum)
+    yield from ackley_facts()
+    for name, entry in TASKS.items():
+        yield counted("constraints", name, varying(entry.make()))
+
+# %% ../../nbs/study/measurements.ipynb #45b69acc
+def ackley_facts() -> Iterator[Measurement]:
+    "The printed formula against the function that it names, and the two sides of the shell."
     well = Ackley()
     x = well.design(2**14)
-    printed = (
-        20 * (-0.2 * x.square().mean(-1).sqrt()).exp()
-        + (2 * math.pi * x).cos().mean(-1).exp()
-        + 20
-        + math.e
-    )
+    hills = 20 * (-0.2 * x.square().mean(-1).sqrt()).exp()
+    printed = hills + (2 * math.pi * x).cos().mean(-1).exp() + 20 + math.e
     shift = printed - well.outputs(x)["height"]
+    spread = shift.max().item() - shift.min().item()
     yield valued("ackley", "printed minus negated", shift.mean().item(), len(x))
-    yield valued(
-        "ackley", "spread of the difference", shift.max().item() - shift.min().item(), len(x)
-    )
+    yield valued("ackley", "spread of the difference", spread, len(x))
     distance, feasible = (x - 1).norm(dim=-1), well.is_feasible(x, noise=False)
     yield counted("ackley", "feasible, inside the shell", feasible & (distance < 5.5))
     yield counted("ackley", "feasible, outside the shell", feasible & (distance > 5.5))
-    for name, entry in TASKS.items():
-        task = entry.make()
-        values = task.outputs(task.design(2**10))
-        largest = max(float(each.abs().max()) for each in values.values())
-        vary = torch.tensor(
-            [
-                float(values[each].max() - values[each].min()) > 1e-12 * largest
-                for each in task.constraints
-            ]
-        )
-        yield counted("constraints", name, vary)
+
+
+def varying(task: Task) -> Tensor:
+    "Which constraints (K,) of a task are not the same number for every design."
+    values = task.outputs(task.design(2**10))
+    largest = max(float(each.abs().max()) for each in values.values())
+    ranges = [float(values[name].max() - values[name].min()) for name in task.constraints]
+    return torch.tensor(ranges) > 1e-12 * largest
 
 # %% ../../nbs/study/measurements.ipynb #061f3ff1
 def candidate_gaps() -> Iterator[Measurement]:
     "By how much the best candidate of a task falls short of the continuous optimum."
     for name, entry in TASKS.items():
         task = entry.make()
-        yield valued(
-            "candidates",
-            name,
-            task.optimum - task.best(task.candidates(entry.candidates))[1],
-            entry.candidates,
-        )
+        assert task.optimum is not None
+        gap = task.optimum - task.best(task.candidates(entry.candidates))[1]
+        yield valued("candidates", name, gap, entry.candidates)
 
 # %% ../../nbs/study/measurements.ipynb #da0bcbbc
 def small_facts(seed: int = 0) -> Iterator[Measurement]:
-    "What §4.3 says of the objective's acquisition, and Appendix C of thresholds and of feasibility."
+    "What §4.3 says of the objective's acquisition, and Appendix C of thresholds."
     rng = torch.Generator().manual_seed(seed)
     ends = torch.randn(2, 1000, 50, generator=rng, dtype=torch.float64).sort(dim=0).values
     alpha = alpha_objective(Bounds(*ends), torch.randn(1000, generator=rng, dtype=torch.float64))
     yield counted("ucb", "the same maximiser", alpha.argmax(-1) == ends[1].argmax(-1))
     triples = torch.rand(1000, 3, generator=rng, dtype=torch.float64) * 0.98 + 0.01
-    reached = [
-        norm.sf(h, loc=ppf_threshold(h, sigma, mu), scale=sigma)
-        for h, sigma, mu in triples.tolist()
-    ]
-    yield counted(
-        "ppf", "the probability asked for", (torch.tensor(reached) - triples[:, 2]).abs() < 1e-9
-    )
+    reached = [norm.sf(h, loc=ppf_threshold(h, s, p), scale=s) for h, s, p in triples.tolist()]
+    exact = (torch.tensor(reached) - triples[:, 2]).abs() < 1e-9
+    yield counted("ppf", "the probability asked for", exact)
     for share in (0.5, 0.8, 0.99):
         yield valued("gain", str(share), float(norm.pdf(norm.ppf(share))))
 
-# %% ../../nbs/study/measurements.ipynb #735a7ea5
-class Family(NamedTuple):
-    "Random problems: the prior covariance (m, m), the noise variance, all functions (K+1, n, m), the limits of the constraints."
-
-    prior: Tensor
-    noise: float
-    truth: Tensor
-    limits: dict[str, tuple[float, float]]
-
-    @property
-    def margins(self) -> Tensor:
-        "The distance to the nearest limit (n, m), negative where a constraint is violated."
-        return torch.stack(
-            [
-                torch.minimum(c - low, high - c)
-                for c, (low, high) in zip(self.truth[1:], self.limits.values())
-            ]
-        ).amin(0)
-
-    @property
-    def optima(self) -> tuple[Tensor, Tensor]:
-        "$f^*$ (n,), −∞ if nothing is feasible, and the position of $\\mathbf{x}^*$ (n,)."
-        return torch.where(self.margins >= 0, self.truth[0], -math.inf).max(-1)
-
-# %% ../../nbs/study/measurements.ipynb #d3336a1d
-ABOVE = {"c": (0.0, math.inf)}
-TWO = {"a": (0.0, math.inf), "b": (-1.0, 1.0)}
-
-
-def family(
-    m: int,
-    scale: float,
-    noise: float,
-    limits: dict[str, tuple[float, float]],
-    drawn: int,
-    kept: int,
-    seed: int,
-    room: float = 0.0,
-) -> Family:
-    "The first `kept` of `drawn` random problems whose optimum is feasible with some room."
-    D, hyper = (
-        torch.linspace(0, 1, m, dtype=torch.float64)[:, None],
-        Hyperparameters(torch.tensor([scale], dtype=torch.float64), noise),
-    )
-    values = prior_samples(
-        hyper, D, drawn * (len(limits) + 1), torch.Generator().manual_seed(seed)
-    ).reshape(-1, drawn, m)
-    all_drawn = Family(rbf_kernel(D, D, hyper.lengthscale), noise, values, limits)
-    best, where = all_drawn.optima
-    fits = best.isfinite() & (all_drawn.margins.gather(1, where[:, None])[:, 0] >= room)
-    return all_drawn._replace(truth=values[:, fits][:, :kept])
-
-# %% ../../nbs/study/measurements.ipynb #2c4b2cd9
-def watch(
-    f: Family, steps: int, beta: Callable[[int], float], seed: int = 0, **options: Any
-) -> dict[str, Tensor]:
-    "Run all problems of a family; each entry (steps, n)."
-    posts = ManyPosteriors(f.prior, f.truth.shape[:2], f.noise)
-    every = enumerate(
-        run_many(
-            posts, f.truth, f.limits, steps, beta, torch.Generator().manual_seed(seed), **options
-        ),
-        1,
-    )
-    rows = [seen(f, posts, step, beta(t)) for t, step in every]
-    return {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
-
-
-def seen(f: Family, posts: ManyPosteriors, step: ManySteps, beta: float) -> dict[str, Tensor]:
-    "What the claims speak of, at one step: each (n,)."
-    runs, (_, x_star), (objective, _) = (
-        torch.arange(len(step.index)),
-        f.optima,
-        named(step.bounds, f.limits),
-    )
-    interval = optimum_interval(objective, step.sets)
-    undecided = torch.stack(
-        [(step.sets.roi & levels.undecided).any(-1) for levels in step.sets.levels.values()]
-    )
-    return {
-        "aspect": step.aspect,
-        "index": step.index,
-        "alpha": step.value,
-        "width": 2 * (beta * posts.variance[step.aspect, runs, step.index]).sqrt(),
-        "kept": step.sets.roi[runs, x_star],
-        "roi": step.sets.roi.any(-1),
-        "share": step.sets.roi.double().mean(-1),
-        "settled_constraint": ~undecided.all(0),
-        "lower": interval.lower,
-        "upper": interval.upper,
-        "paper_lower": max_on(objective.lower, step.sets.roi),
-        "reward": torch.where(
-            f.margins[runs, step.index] >= 0, f.truth[0, runs, step.index], -math.inf
-        ),
-    }
-
 # %% ../../nbs/study/measurements.ipynb #08f4096d
 DELTA = 0.1
+BETAS: dict[str, Callable[[int], float]] = {
+    "lemma": lambda t: beta_lemma(t, 60, 2, DELTA),
+    "β = 4": lambda t: 4.0,
+    "β = 1": lambda t: 1.0,
+    "β = 0.25": lambda t: 0.25,
+}
 
-
+# %% ../../nbs/study/measurements.ipynb #7d826942
 def lemma_1(drawn: int = 1000, steps: int = 40) -> Iterator[Measurement]:
-    "How often $\\mathbf{x}^*$ stays in the ROI, the ROI has a point, and $f^*$ lies in the interval, at all steps."
+    "How often $\\mathbf{x}^*$ stays in the ROI, the ROI has a point, $f^*$ is in the interval."
     f = family(60, 0.1, 0.01, TWO, drawn, drawn, seed=0)
     best = f.optima[0]
-    for case, beta in {
-        "lemma": lambda t: beta_lemma(t, 60, 2, DELTA),
-        "β = 4": lambda t: 4.0,
-        "β = 1": lambda t: 1.0,
-        "β = 0.25": lambda t: 0.25,
-    }.items():
+    for case, beta in BETAS.items():
         log = watch(f, steps, beta, seed=1, truncated=False, coupled=True)
         yield counted("x* in the ROI", case, log["kept"].all(0))
         yield counted("ROI not empty", case, log["roi"].all(0))
         yield valued("ROI share", case, log["share"][-1].mean().item(), f.truth.shape[1])
         if case == "lemma":
+            inside = (log["lower"] <= best) & (best <= log["upper"])
+            asked = log["alpha"][log["settled_constraint"]].isfinite()
             yield counted("interval", "paper's lower end", (log["paper_lower"] <= best).all(0))
-            yield counted(
-                "interval", "LCB_max", ((log["lower"] <= best) & (best <= log["upper"])).all(0)
-            )
-            yield counted(
-                "empty U", "a query is made", log["alpha"][log["settled_constraint"]].isfinite()
-            )
+            yield counted("interval", "LCB_max", inside.all(0))
+            yield counted("empty U", "a query is made", asked)
 
 # %% ../../nbs/study/measurements.ipynb #76dbb6cc
 def monotony(drawn: int = 200, steps: int = 40) -> Iterator[Measurement]:
-    "In how many runs no upper bound rises and no lower bound falls, and how β of Lemma 1 develops."
+    "In how many runs no bound ever widens, and how β of Lemma 1 develops."
     f = family(60, 0.1, 0.01, TWO, drawn, drawn, seed=0)
-    posts, before, shrinks = (
-        ManyPosteriors(f.prior, f.truth.shape[:2], f.noise),
-        None,
-        torch.ones(f.truth.shape[1], dtype=torch.bool),
-    )
-    for _ in run_many(
-        posts,
-        f.truth,
-        f.limits,
-        steps,
-        lambda t: 4.0,
-        torch.Generator().manual_seed(1),
-        coupled=True,
-    ):
+    posts, rng = ManyPosteriors(f.prior, f.size, f.noise), torch.Generator()
+    before, shrinks = None, torch.ones(f.truth.shape[1], dtype=torch.bool)
+    beta = BETAS["β = 4"]
+    for _ in run_many(posts, f.truth, f.limits, steps, beta, rng.manual_seed(1), coupled=True):
         now = confidence_bounds(posts.mean, posts.variance, 4.0)
         if before:
             inside = (now.upper <= before.upper + 1e-6) & (now.lower >= before.lower - 1e-6)
@@ -311,122 +220,98 @@ def monotony(drawn: int = 200, steps: int = 40) -> Iterator[Measurement]:
         yield valued("beta", f"horizon 200, t = {t}", beta_horizon(200, 60, 2, DELTA))
 
 # %% ../../nbs/study/measurements.ipynb #2a82eb25
+FORMS = {False: "literal", True: "truncated"}
+KINDS = {True: "coupled", False: "decoupled"}
+
+
 def lemma_a1(kept: int = 60, steps: int = 600) -> Iterator[Measurement]:
     "The bound on the acquisition, and the two steps of its proof."
-    f, beta = (
-        family(40, 0.2, 0.01, TWO, 2 * kept, kept, seed=0),
-        lambda t: beta_lemma(t, 40, 2, DELTA),
-    )
-    betas, times = (
-        torch.tensor([beta(t) for t in range(1, steps + 1)], dtype=torch.float64),
-        torch.arange(1, steps + 1),
-    )
-    bound = acquisition_bound(
-        c_1(f.noise), betas, 3 * gain_bound(greedy_gains(f.prior, f.noise, steps)), times
-    )
-    for coupled in (True, False):
-        for truncated in (False, True):
-            case = f"{'coupled' if coupled else 'decoupled'}, {'truncated' if truncated else 'literal'}"
-            log = watch(f, steps, beta, seed=1, truncated=truncated, coupled=coupled)
-            yield counted("α below the bound", case, (log["alpha"] <= bound[:, None]).all(0))
-            yield counted(
-                "α within the width", case, (log["alpha"] <= log["width"] + 1e-9).flatten()
-            )
-            yield counted("α never rises", case, (log["alpha"].diff(dim=0) <= 1e-9).all(0))
+    f, times = family(40, 0.2, 0.01, TWO, 2 * kept, kept, seed=0), torch.arange(1, steps + 1)
+    beta = lambda t: beta_lemma(t, 40, 2, DELTA)
+    betas = torch.tensor([beta(t) for t in range(1, steps + 1)], dtype=torch.float64)
+    gain = 3 * gain_bound(greedy_gains(f.prior, f.noise, steps))
+    bound = acquisition_bound(c_1(f.noise), betas, gain, times)
+    for (coupled, kind), (truncated, form) in product(KINDS.items(), FORMS.items()):
+        log = watch(f, steps, beta, seed=1, truncated=truncated, coupled=coupled)
+        alpha, case = log["alpha"], f"{kind}, {form}"
+        yield counted("α below the bound", case, (alpha <= bound[:, None]).all(0))
+        yield counted("α within the width", case, (alpha <= log["width"] + 1e-9).flatten())
+        yield counted("α never rises", case, (alpha.diff(dim=0) <= 1e-9).all(0))
 
-
+# %% ../../nbs/study/measurements.ipynb #abb05978
 def constant(noise: float = 0.01) -> Iterator[Measurement]:
-    "$C_1\\gamma_1$ over the squared width $4\\sigma^2$ of a first observation, for prior variances 1 and 4."
+    "$C_1\\gamma_1$ over the squared width $4s^2$ of a first observation; $s^2$ is 1 and 4."
     for variance in (1.0, 4.0):
-        yield valued(
-            "C_1",
-            f"variance {variance:g}",
-            c_1(noise) * math.log1p(variance / noise) / 2 / (4 * variance),
-        )
+        information = math.log1p(variance / noise) / 2
+        ratio = c_1(noise) * information / (4 * variance)
+        yield valued("C_1", f"variance {variance:g}", ratio)
 
 # %% ../../nbs/study/measurements.ipynb #b8b7d928
+THEOREMS = {"Theorem 1": (theorem_1_steps, True), "Theorem 2": (theorem_2_steps, False)}
+
+
 def theorems(kept: int = 60) -> Iterator[Measurement]:
-    "How often the interval has the promised width and holds $f^*$ after the promised number of steps."
+    "How often the interval is short enough and holds $f^*$ after the promised number of steps."
     random = family(12, 0.5, 0.01, ABOVE, 15 * kept, kept, seed=3, room=1.0)
-    hair = (
-        torch.tensor([[0.0, 1.0], [1.0, -0.005]], dtype=torch.float64)[:, None]
-        .expand(2, kept, 2)
-        .contiguous()
-    )
-    rival = Family(torch.eye(2, dtype=torch.float64), 0.01, hair, ABOVE)
-    for name, f, epsilon in (
-        ("random problems", random, 1.0),
-        ("a rival infeasible by a hair", rival, 0.7),
-    ):
-        gains = [greedy_gains(f.prior, f.noise, 4000)] * 2
-        for theorem, promised, coupled in (
-            ("Theorem 1", theorem_1_steps, True),
-            ("Theorem 2", theorem_2_steps, False),
-        ):
-            T = promised(
-                epsilon, gains, lambda t: beta_horizon(t, len(f.prior), 1, DELTA), c_1(f.noise)
-            )
-            yield valued(theorem, f"T, {name}", T)
-            for truncated in (False, True)[: 2 if f is random else 1]:
-                yield counted(
-                    theorem,
-                    f"{name}, {'truncated' if truncated else 'literal'}",
-                    closed(f, T, epsilon, truncated, coupled),
-                )
+    hair = torch.tensor([[0.0, 1.0], [1.0, -0.005]], dtype=torch.float64)[:, None]
+    truth = hair.expand(2, kept, 2).contiguous()
+    rival = Family(torch.eye(2, dtype=torch.float64), 0.01, truth, ABOVE)
+    yield from kept_promises("random problems", random, 1.0, (False, True))
+    yield from kept_promises("a rival infeasible by a hair", rival, 0.7, (False,))
 
 
+def kept_promises(
+    name: str, f: Family, epsilon: float, forms: Sequence[bool]
+) -> Iterator[Measurement]:
+    "Both theorems on one family, for the forms of the acquisition that are asked for."
+    gains = [greedy_gains(f.prior, f.noise, 4000)] * 2
+    beta = lambda t: beta_horizon(t, len(f.prior), 1, DELTA)
+    for theorem, (promised, coupled) in THEOREMS.items():
+        T = promised(epsilon, gains, beta, c_1(f.noise))
+        yield valued(theorem, f"T, {name}", T)
+        for truncated in forms:
+            hits = closed(f, T, epsilon, truncated, coupled)
+            yield counted(theorem, f"{name}, {FORMS[truncated]}", hits)
+
+# %% ../../nbs/study/measurements.ipynb #89c6928c
 def closed(f: Family, T: int, epsilon: float, truncated: bool, coupled: bool) -> Tensor:
     "Whether the interval of each run is at most ε wide and holds $f^*$ at step T, (n,)."
-    beta, best = beta_horizon(T, len(f.prior), 1, DELTA), f.optima[0]
-    posts = ManyPosteriors(f.prior, f.truth.shape[:2], f.noise)
-    for step in run_many(
-        posts,
-        f.truth,
-        f.limits,
-        T,
-        lambda t: beta,
-        torch.Generator().manual_seed(4),
-        truncated,
-        coupled,
-    ):
-        pass
-    interval = optimum_interval(named(step.bounds, f.limits)[0], step.sets)
+    level, best = beta_horizon(T, len(f.prior), 1, DELTA), f.optima[0]
+    posts, rng = ManyPosteriors(f.prior, f.size, f.noise), torch.Generator()
+    run = (posts, f.truth, f.limits, T, lambda t: level, rng.manual_seed(4))
+    (last,) = deque(run_many(*run, truncated=truncated, coupled=coupled), maxlen=1)
+    interval = optimum_interval(objective_bounds(f, last), last.sets)
     return (interval.width <= epsilon) & (interval.lower <= best) & (best <= interval.upper)
 
 # %% ../../nbs/study/measurements.ipynb #30bbbb15
 def decoupled_runs(drawn: int = 300, steps: int = 100) -> Iterator[Measurement]:
-    "How often the rule of Algorithm 2 stalls, with either form of the acquisition, and how often Algorithm 1 does."
+    "How often Algorithm 2 stalls, with either form of the acquisition, and Algorithm 1."
     f = family(100, 0.1, 1e-4, ABOVE, drawn, drawn, seed=1)
-    for case, options in {
-        "decoupled, literal": {"truncated": False},
-        "decoupled, truncated": {},
-        "coupled, literal": {"truncated": False, "coupled": True},
-    }.items():
-        log = watch(f, steps, lambda t: 4.0, seed=2, **options)
+    for coupled, truncated in ((False, False), (False, True), (True, False)):
+        options = {"truncated": truncated, "coupled": coupled}
+        log = watch(f, steps, BETAS["β = 4"], seed=2, **options)
         same = (log["aspect"][-20:] == log["aspect"][-1]) & (log["index"][-20:] == log["index"][-1])
-        yield counted("stalls", case, same.all(0) & ~(log["upper"][-1] - log["lower"][-1] <= 0.1))
+        wide = ~(log["upper"][-1] - log["lower"][-1] <= 0.1)
+        yield counted("stalls", f"{KINDS[coupled]}, {FORMS[truncated]}", same.all(0) & wide)
 
 
 def units(drawn: int = 60, steps: int = 80) -> Iterator[Measurement]:
     "How often the optimum is known to within 0.5, in three units of the constraint."
     f = family(120, 0.05, 0.01, {"c": (0.5, math.inf)}, drawn, drawn, seed=4)
-    for coupled in (True, False):
-        for scale in (1000.0, 1.0, 0.001):
-            log = watch(f, steps, lambda t: 4.0, seed=5, coupled=coupled, costs=(1.0, 1 / scale))
-            yield counted(
-                "units",
-                f"{'coupled' if coupled else 'decoupled'}, × {scale:g}",
-                log["upper"][-1] - log["lower"][-1] < 0.5,
-            )
+    for (coupled, kind), scale in product(KINDS.items(), (1000.0, 1.0, 0.001)):
+        costs = (1.0, 1 / scale)
+        log = watch(f, steps, BETAS["β = 4"], seed=5, coupled=coupled, costs=costs)
+        sure = log["upper"][-1] - log["lower"][-1] < 0.5
+        yield counted("units", f"{kind}, × {scale:g}", sure)
 
 # %% ../../nbs/study/measurements.ipynb #34fac2e3
 def learning(drawn: int = 400) -> Iterator[Measurement]:
-    "Regret with the constraint's acquisition minus regret without it, after 10, 20 and 40 steps; how many runs are solved to 0.01 at the end."
+    "Regret with the constraint's acquisition minus regret without it; runs solved to 0.01."
     f = family(100, 0.1, 1e-4, ABOVE, drawn, drawn, seed=6)
     worst = f.truth[0].amax(-1) - f.truth[0].amin(-1)
+    options = {"seed": 7, "truncated": False, "coupled": True}
     logs = [
-        watch(f, 40, lambda t: 4.0, seed=7, truncated=False, coupled=True, costs=costs)
-        for costs in ((1.0, 1.0), (1.0, 1e12))
+        watch(f, 40, BETAS["β = 4"], costs=costs, **options) for costs in ((1.0, 1.0), (1.0, 1e12))
     ]
     for t in (10, 20, 40):
         regrets = [torch.minimum(f.optima[0] - log["reward"][:t].amax(0), worst) for log in logs]
@@ -434,20 +319,14 @@ def learning(drawn: int = 400) -> Iterator[Measurement]:
     for case, regret in zip(("with", "without"), regrets):
         yield counted("solved", case, regret <= 0.01)
 
-
+# %% ../../nbs/study/measurements.ipynb #ae2aa5ce
 def superlevel(drawn: int = 300, steps: int = 8) -> Iterator[Measurement]:
     "In how many runs one more observation in S, or in U, decides a point."
     f = family(100, 0.1, 1e-4, ABOVE, drawn, drawn, seed=8)
-    posts = ManyPosteriors(f.prior, f.truth.shape[:2], f.noise)
-    *_, step = run_many(
-        posts,
-        f.truth,
-        f.limits,
-        steps,
-        lambda t: 4.0,
-        torch.Generator().manual_seed(9),
-        coupled=True,
-    )
+    posts, rng = ManyPosteriors(f.prior, f.size, f.noise), torch.Generator()
+    beta = BETAS["β = 4"]
+    for _ in run_many(posts, f.truth, f.limits, steps, beta, rng.manual_seed(9), coupled=True):
+        pass
     mean, variance, covariance = posts.mean[1], posts.variance[1], posts.covariance[1]
     sets = level_sets(confidence_bounds(mean, variance, 4.0), 0.0)
     both = sets.superlevel.any(-1) & sets.undecided.any(-1)
@@ -456,45 +335,47 @@ def superlevel(drawn: int = 300, steps: int = 8) -> Iterator[Measurement]:
         column = covariance[torch.arange(len(index)), index]
         after = variance - column.square() / (variance.gather(1, index[:, None]) + f.noise)
         decided = sets.undecided & ~level_sets(confidence_bounds(mean, after, 4.0), 0.0).undecided
+        points = decided[both].double().sum(-1).mean().item()
         yield counted("superlevel", name, decided.any(-1)[both])
-        yield valued(
-            "superlevel",
-            f"points decided {name}",
-            decided[both].double().sum(-1).mean().item(),
-            int(both.sum()),
-        )
+        yield valued("superlevel", f"points decided {name}", points, int(both.sum()))
 
 # %% ../../nbs/study/measurements.ipynb #f28ee50f
-THEORY = RESULTS / "theory.csv"
 PARTS: tuple[Callable[[], Iterator[Measurement]], ...] = (
-    portions,
-    formulas,
-    candidate_gaps,
-    small_facts,
-    lemma_1,
-    monotony,
-    lemma_a1,
-    constant,
-    theorems,
-    decoupled_runs,
-    units,
-    learning,
-    superlevel,
+    *(portions, formulas, candidate_gaps, small_facts),
+    *(lemma_1, monotony, lemma_a1, constant, theorems),
+    *(decoupled_runs, units, learning, superlevel),
 )
 
 
-def measure(progress: bool = True) -> pd.DataFrame:
+def measure(
+    parts: Sequence[Callable[[], Iterator[Measurement]]] = PARTS, progress: bool = True
+) -> pd.DataFrame:
     "Every measurement, in one table."
-    rows = [
-        row._asdict() for part in tqdm(PARTS, unit="part", disable=not progress) for row in part()
-    ]
+    bar = tqdm(parts, unit="part", disable=not progress)
+    rows = [row._asdict() for part in bar for row in part()]
     return pd.DataFrame(rows).assign(versions=json.dumps(versions()))
 
+# %% ../../nbs/study/measurements.ipynb #687425e2
+THEORY = RESULTS / "theory.csv"  # installed with the package, and only read
 
-def main() -> int:
-    "Measure, and store the table beside the trials."
+
+def write_table(table: pd.DataFrame, folder: str | Path) -> Path:
+    "The table as `theory.csv` in a folder, which may be any but that of the package."
+    if Path(folder).resolve() == RESULTS.resolve():
+        raise ValueError(f"{folder} belongs to the package; write elsewhere, compare, then copy")
+    path = Path(folder) / THEORY.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+    return path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    "Measure, and store the table in a folder."
+    parser = argparse.ArgumentParser(prog="python -m cobalt_nb.study.measurements")
+    parser.add_argument("--out", default="results", help="a folder; ./results if not given")
+    folder = parser.parse_args(argv).out
     torch.set_num_threads(1)
-    measure().to_csv(THEORY, index=False, float_format="%.6g", lineterminator="\n")
+    print(f"wrote {write_table(measure(), folder)}")
     return 0
 
 # %% ../../nbs/study/measurements.ipynb #fc4efeaa

@@ -16,20 +16,25 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import cobalt_nb
+from .evidence import published
 from cobalt_nb.study.figures import (
     METHOD_STYLE,
     plot_pipeline,
     plot_practical,
     plot_scan,
     plot_tasks,
+    plot_trials,
 )
-from .ledger import ledger, ledger_html, published
+from .ledger import ledger
+from .rendering import LEDGER_STYLE, ledger_html
 from .statistics import compare, summaries
 from .trials import COMPARED, PROTOCOLS, RESULTS, load
+from ..style import use_style
 
 # %% auto #0
-__all__ = ['STYLE', 'PLOTS', 'TITLES', 'BANDS', 'number', 'medians', 'in_order', 'duels', 'duel_cell', 'duel_table',
-           'as_markdown', 'as_image', 'as_table', 'section', 'sections', 'page', 'write_report']
+__all__ = ['STYLE', 'PLOTS', 'NEEDED', 'TRIALS', 'TITLES', 'BANDS', 'COLUMNS', 'DUELS', 'HEAD', 'number', 'medians', 'in_order',
+           'duels', 'duel_cell', 'duel_table', 'as_markdown', 'as_image', 'as_table', 'section', 'sections', 'page',
+           'write_report']
 
 # %% ../../nbs/study/report.ipynb #ccff9a18
 def number(value: float) -> str:
@@ -39,26 +44,18 @@ def number(value: float) -> str:
 
 def medians(table: pd.DataFrame, column: str) -> pd.DataFrame:
     "The median over the trials of a column of `summaries`: a row a task, a column a method."
-    wide = table.pivot_table(
-        index="task", columns="method", values=column, aggfunc="median", dropna=False
-    )
+    axes = {"index": "task", "columns": "method", "values": column}
+    wide = table.pivot_table(**axes, aggfunc="median", dropna=False)
     return in_order(wide.map(number))
 
 
 def in_order(wide: pd.DataFrame) -> pd.DataFrame:
-    "A table with a row for each task and a column for each method, in the order of the book and with the methods' full names."
-    tasks = [
-        task
-        for task in dict.fromkeys(name for entries in PROTOCOLS.values() for name in entries)
-        if task in wide.index
-    ]
+    "A row for each task and a column for each method, in the book's order, with full names."
+    every = dict.fromkeys(name for entries in PROTOCOLS.values() for name in entries)
+    tasks = [task for task in every if task in wide.index]
     methods = {name: style.label for name, style in METHOD_STYLE.items() if name in wide}
-    return (
-        wide.loc[tasks, list(methods)]
-        .rename(columns=methods)
-        .rename_axis(columns=None)
-        .reset_index()
-    )
+    chosen = wide.loc[tasks, list(methods)].rename(columns=methods)
+    return chosen.rename_axis(columns=None).reset_index()
 
 # %% ../../nbs/study/report.ipynb #8d581e0e
 def duels(table: pd.DataFrame, method: str = "cobalt") -> pd.DataFrame:
@@ -75,11 +72,8 @@ def duel_cell(row: pd.Series) -> str:
 def duel_table(table: pd.DataFrame, method: str = "cobalt") -> pd.DataFrame:
     "The comparisons: a row a task, a column for each other method."
     found = duels(table, method)
-    return in_order(
-        found.assign(cell=found.apply(duel_cell, axis=1)).pivot(
-            index="task", columns="against", values="cell"
-        )
-    )
+    cells = found.assign(cell=found.apply(duel_cell, axis=1))
+    return in_order(cells.pivot(index="task", columns="against", values="cell"))
 
 # %% ../../nbs/study/report.ipynb #35a0cfe7
 def as_markdown(frame: pd.DataFrame) -> str:
@@ -88,31 +82,44 @@ def as_markdown(frame: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 # %% ../../nbs/study/report.ipynb #469aa3aa
-def as_image(figure: Figure, words: str) -> str:
-    "A figure as an image inside the page; `words` tell what it shows."
+def as_image(figure: Figure, words: str, alt: str = "") -> str:
+    "A figure inside the page, with a caption; `alt` tells what it shows, if not `words`."
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
+    figure.savefig(buffer, format="png", dpi=150, bbox_inches="tight")
     plt.close(figure)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    return f'<figure><img alt="{html.escape(words)}" src="data:image/png;base64,{data}"><figcaption>{html.escape(words)}</figcaption></figure>'
+    source = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    image = f'<img alt="{html.escape(alt or words)}" src="{source}">'
+    return f"<figure>{image}<figcaption>{html.escape(words)}</figcaption></figure>"
 
 
 def as_table(frame: pd.DataFrame, words: str) -> str:
     "A table with a caption."
-    rows = frame.to_html(index=False, border=0, escape=True).replace(
-        "<thead>", f"<caption>{html.escape(words)}</caption><thead>", 1
-    )
-    return f'<div class="wide">{rows}</div>'
+    rows = frame.to_html(index=False, border=0, escape=True)
+    caption = f"<caption>{html.escape(words)}</caption><thead>"
+    return f'<div class="wide">{rows.replace("<thead>", caption, 1)}</div>'
 
 # %% ../../nbs/study/report.ipynb #7da5153c
 STYLE = """
 :root { color-scheme: light dark; --line: #8885; --soft: #8881; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); }
-figure { margin: 1rem 0; } img { max-width: 100%; background: white; border-radius: 4px; } figcaption, caption { font-size: 0.9rem; opacity: 0.8; text-align: left; padding: 0.4rem 0; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; } th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.6rem; border-bottom: 1px solid var(--line); }
-th { background: var(--soft); } nav a { margin-right: 1rem; }
+body {
+  font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem;
+}
+h1, h2 { line-height: 1.2; }
+h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); }
+figure { margin: 1rem 0; }
+img { max-width: 100%; background: white; border-radius: 4px; }
+figcaption, caption { font-size: 0.9rem; text-align: left; padding: 0.4rem 0; }
+caption { max-width: calc(100vw - 2rem); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; }
+th, td {
+  text-align: left; vertical-align: top; padding: 0.3rem 0.6rem;
+  border-bottom: 1px solid var(--line);
+}
+th { background: var(--soft); }
+nav a { display: inline-block; margin-right: 1rem; }
 """
+STYLE += LEDGER_STYLE
 
 # %% ../../nbs/study/report.ipynb #e309a1bb
 PLOTS: dict[str, Callable[[pd.DataFrame], Figure]] = {
@@ -122,95 +129,99 @@ PLOTS: dict[str, Callable[[pd.DataFrame], Figure]] = {
     "scan": lambda results: plot_scan(results, published=published(), log="x"),
     "practical": plot_practical,
 }
+NEEDED = "evaluations to 0.1 % of\nthe initial regret"
+TRIALS: dict[str, Callable[[pd.DataFrame], Figure]] = {
+    "paper": lambda results: plot_trials(results, "to_01pct", NEEDED),
+    "scan": lambda results: plot_trials(results, "to_01pct", NEEDED),
+    "practical": plot_trials,
+}
 TITLES = {
     "paper": "Figure 4: six tasks on finite candidate sets",
     "scan": "Figure 3: Rastrigin with 10 to 90 % feasible",
     "practical": "The same tasks on their continuous spaces",
 }
-
-
 BANDS = {
     "paper": "Mean and its 95 % interval; the thin lines are the published curves.",
     "scan": "Mean and its 95 % interval; the thin lines are the published curves.",
     "practical": "Median and quartiles.",
 }
 
+# %% ../../nbs/study/report.ipynb #33980b9e
+COLUMNS = {
+    "final": "Simple regret at the end, median of the trials, in the units of the task",
+    "to_1pct": "Evaluations until the regret is 1 % of that of the initial design, "
+    "median of the trials",
+    "to_01pct": "Evaluations until the regret is 0.1 % of that of the initial design, "
+    "median of the trials",
+    "cpu_seconds": "Processor seconds a suggestion, median of the trials",
+}
+DUELS = (
+    "COBALt against each other method, paired by seed: mean difference in the area under the "
+    "log10 regret, 95 % interval, Wilcoxon's p"
+)
+
 
 def section(protocol: str, results: pd.DataFrame) -> str:
-    "The figure and the tables of one protocol."
+    "The figures and the tables of one protocol."
     table, trials = summaries(results), results.groupby(["task", "method"])["seed"].nunique()
     counts = " to ".join(map(str, sorted({trials.min(), trials.max()})))
+    words = f"{TITLES[protocol]}. {counts} trials a method and task. {BANDS[protocol]}"
+    last = "Every trial a point; boxes are quartiles. Beyond a dotted line: never."
     parts = [
-        as_image(
-            PLOTS[protocol](results),
-            f"{TITLES[protocol]}. {counts} trials a method and task. {BANDS[protocol]}",
-        ),
-        as_table(
-            medians(table, "final"),
-            "Simple regret at the end, median of the trials, in the units of the task",
-        ),
+        as_image(PLOTS[protocol](results), words, f"Regret curves. {words}"),
+        as_image(TRIALS[protocol](results), last, f"Strips of points by task and method. {last}"),
+        *(as_table(medians(table, key), COLUMNS[key]) for key in ("final", "to_1pct", "to_01pct")),
     ]
-    for column, share in (("to_1pct", "1 %"), ("to_01pct", "0.1 %")):
-        parts.append(
-            as_table(
-                medians(table, column),
-                f"Evaluations until the regret is {share} of that of the initial design, median of the trials",
-            )
-        )
     if {"cobalt"} < set(table["method"]):
-        parts.append(
-            as_table(
-                duel_table(table),
-                "COBALt against each other method, paired by seed: mean difference in the area under the log10 regret, 95 % interval, Wilcoxon's p",
-            )
-        )
-    parts.append(
-        as_table(
-            medians(table, "cpu_seconds"), "Processor seconds a suggestion, median of the trials"
-        )
-    )
+        parts.append(as_table(duel_table(table), DUELS))
+    parts.append(as_table(medians(table, "cpu_seconds"), COLUMNS["cpu_seconds"]))
     return "\n".join(parts)
 
-# %% ../../nbs/study/report.ipynb #d4f1accf
+
 def sections(results: pd.DataFrame) -> Iterator[tuple[str, str]]:
     "Title and content of each section."
-    yield (
-        "Figure 1: the method",
-        as_image(plot_pipeline(), "One step of COBALt, from the observations to the next query."),
-    )
+    words = "One step of COBALt, from the observations to the next query."
+    yield "Figure 1: the method", as_image(plot_pipeline(), words)
     for protocol, title in TITLES.items():
         part = results[results["protocol"] == protocol]
         if len(part):
             yield title, section(protocol, part)
     yield "The claims of the paper", ledger_html(ledger(results))
 
+# %% ../../nbs/study/report.ipynb #d4f1accf
+HEAD = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    '<meta name="generator" content="cobalt-nb">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    f"<title>COBALt, re-made</title><style>{STYLE}</style></head>"
+)
+
 
 def page(results: pd.DataFrame, source: str) -> str:
     "The whole page; `source` says where the results come from."
-    made = [
-        (f"s{i}", html.escape(title), content)
-        for i, (title, content) in enumerate(sections(results))
-    ]
+    with plt.rc_context():
+        use_style("png")
+        found = list(sections(results))
+    made = [(f"s{i}", html.escape(title), content) for i, (title, content) in enumerate(found)]
     links = "".join(f'<a href="#{key}">{title}</a>' for key, title, _ in made)
     body = "".join(
         f'<section id="{key}"><h2>{title}</h2>{content}</section>' for key, title, content in made
     )
-    lead = f"Made by cobalt-nb {cobalt_nb.__version__} from {html.escape(source)}. The Converter is the simulated wave farm, not the paper's data."
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="generator" content="cobalt-nb"><meta name="viewport" content="width=device-width">'
-        f"<title>COBALt, re-made</title><style>{STYLE}</style></head><body><h1>COBALt, re-made</h1><p>{lead}</p><nav>{links}</nav>{body}</body></html>\n"
+    lead = (
+        f"Made by cobalt-nb {cobalt_nb.__version__} from {html.escape(source)}. "
+        "The Converter is the simulated wave farm, not the paper's data."
     )
+    start = f"<h1>COBALt, re-made</h1><p>{lead}</p><nav>{links}</nav>"
+    return f"{HEAD}<body>{start}{body}</body></html>\n"
 
 # %% ../../nbs/study/report.ipynb #71c31c04
 def write_report(folder: str | Path, out: str | Path) -> Path:
     "The report on the results in a folder, written to the file `out`."
-    path = Path(out)
+    path, ours = Path(out), Path(folder) == RESULTS
     if path.exists() and b'content="cobalt-nb"' not in path.read_bytes()[:1000]:
         raise FileExistsError(f"{path} exists and is not a report of cobalt-nb; name another file")
-    text = page(
-        load(folder),
-        "the results of the book" if Path(folder) == RESULTS else f"the results in {str(folder)!r}",
-    )
+    source = "the results of the book" if ours else f"the results in {str(folder)!r}"
+    text = page(load(folder), source)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
