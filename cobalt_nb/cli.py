@@ -46,8 +46,8 @@ def demo(args: argparse.Namespace) -> int:
 # %% ../nbs/tools/cli.ipynb #f7e29e66
 def vessel() -> tuple[Result, Figure]:
     "The pressure vessel of the paper, in 60 evaluations: the result and its trace."
-    from cobalt_nb.run import maximize
     from cobalt_nb.plots import plot_trace
+    from cobalt_nb.run import maximize
     from cobalt_nb.study.engineering import Vessel
 
     task = Vessel()

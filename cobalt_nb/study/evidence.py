@@ -23,8 +23,8 @@ from cobalt_nb.study.statistics import (
     relative_regret,
     summaries,
 )
+from .store import RESULTS, load
 from .tasks import SCAN, TASKS
-from .trials import RESULTS, load
 
 # %% auto #0
 __all__ = ['TRIAL', 'Values', 'OURS', 'RIVALS', 'NAMES', 'READINGS', 'theory', 'published', 'shipped', 'NotMeasured', 'Evidence',

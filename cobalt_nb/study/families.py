@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from ..confidence import Bounds
-from ..decoupled import ManyPosteriors, ManySteps, run_many
-from ..decoupled import named as bounds_by_name
+from ..decoupled import ManyPosteriors, ManySteps, run_many, split_bounds
 from ..posterior import Hyperparameters, prior_samples, rbf_kernel
 from ..roi import max_on, optimum_interval
 
@@ -86,7 +85,7 @@ def watch(
 
 def objective_bounds(f: Family, step: ManySteps) -> Bounds:
     "The bounds (n, m) of the objectives at a step."
-    return bounds_by_name(step.bounds, f.limits)[0]
+    return split_bounds(step.bounds, f.limits)[0]
 
 # %% ../../nbs/study/families.ipynb #55155809
 def step_facts(f: Family, posts: ManyPosteriors, step: ManySteps, beta: float) -> dict[str, Tensor]:

@@ -40,7 +40,7 @@ from cobalt_nb.study.rendering import (
     ledger_html,
     tally,
 )
-from .trials import RESULTS
+from .store import RESULTS
 
 # %% auto #0
 __all__ = ['WORDS', 'COMPARISONS', 'JUDGES', 'CLAIMS', 'Words', 'listed', 'holds', 'number', 'Rule', 'Finding', 'Judge', 'read',

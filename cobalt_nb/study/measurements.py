@@ -28,8 +28,9 @@ from ..problem import ppf_threshold
 from ..roi import optimum_interval
 from .families import ABOVE, TWO, Family, family, objective_bounds, watch
 from .statistics import paired
+from .store import RESULTS
 from .tasks import SCAN, TASKS, Ackley, Car, Rastrigin, Spring, Task, Vessel
-from .trials import RESULTS, versions
+from .trials import versions
 from cobalt_nb.theory import (
     acquisition_bound,
     beta_horizon,
@@ -121,7 +122,7 @@ def portions() -> Iterator[Measurement]:
 def formulas() -> Iterator[Measurement]:
     "What Appendix D says of Rastrigin, Ackley and the numbers of constraints."
     line = Rastrigin()
-    there = line.at({"x": 0.0})
+    there = line.values_at({"x": 0.0})
     assert line.optimum is not None
     yield valued("rastrigin", "clearance at the global optimum", there["clearance"])
     yield valued("rastrigin", "height lost by the threshold", there["height"] - line.optimum)

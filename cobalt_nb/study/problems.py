@@ -22,7 +22,12 @@ from ..problem import reward
 from ..spaces import Box
 from .engineering import Car, Spring, Vessel
 from cobalt_nb.study.textbook import (
-    Ackley, NamedProblem, Rastrigin, Task, climb, objective_and_slacks,
+    Ackley,
+    NamedProblem,
+    Rastrigin,
+    Task,
+    climb,
+    objective_and_slacks,
 )
 
 # %% auto #0

@@ -27,8 +27,10 @@ from cobalt_nb.study.figures import (
 )
 from .ledger import ledger
 from .rendering import LEDGER_STYLE, ledger_html
+from .runner import COMPARED
 from .statistics import compare, summaries
-from .trials import COMPARED, PROTOCOLS, RESULTS, load
+from .store import RESULTS, load
+from .trials import PROTOCOLS
 from ..style import use_style
 
 # %% auto #0

@@ -10,7 +10,12 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import (
-    BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, as_completed,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    as_completed,
 )
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
