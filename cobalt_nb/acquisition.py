@@ -20,7 +20,10 @@ __all__ = ['alpha_objective', 'alpha_constraint', 'Candidate', 'best_candidate',
 
 # %% ../nbs/method/acquisition.ipynb #1eec3491
 def alpha_objective(objective: Bounds, lcb_max: Tensor, truncated: bool = False) -> Tensor:
-    "$\\alpha_{f,t}$ of eq. (5) at each candidate, (..., m), for the threshold `lcb_max` (...); or its `truncated` form."
+    """$\\alpha_{f,t}$ of eq. (5) at each candidate, (..., m), or its `truncated` form.
+
+    `lcb_max` is the threshold $\\mathrm{LCB}_{f,t,\\max}$, (...).
+    """
     threshold = lcb_max.unsqueeze(-1)
     if truncated:
         return objective.upper - torch.maximum(objective.lower, threshold)
@@ -28,19 +31,22 @@ def alpha_objective(objective: Bounds, lcb_max: Tensor, truncated: bool = False)
 
 # %% ../nbs/method/acquisition.ipynb #d00b15b9
 def alpha_constraint(constraint: Bounds) -> Tensor:
-    "$\\alpha_{\\mathcal{C}_k,t}$ of eq. (6) at each candidate: the width of the interval, (..., m)."
+    "$\\alpha_{\\mathcal{C}_k,t}$ of eq. (6): the width of the interval, (..., m)."
     return constraint.width
 
 # %% ../nbs/method/acquisition.ipynb #5ca667e4
 class Candidate(NamedTuple):
-    "The best point of one aspect: its `index` among the candidates, and the `value` of the acquisition there."
+    "The best point of one aspect."
 
-    index: int
-    value: float
+    index: int  # type: ignore[assignment]  # among the candidates
+    value: float  # of the acquisition there
 
 # %% ../nbs/method/acquisition.ipynb #a50d9b27
 def best_candidate(alpha: Tensor, domain: Tensor) -> Candidate | None:
-    "$\\mathrm{argmax}$ of `alpha` (m,) over the mask `domain` (m,), the first one if there are several; None if the domain is empty."
+    """$\\mathrm{argmax}$ of `alpha` (m,) over the mask `domain` (m,); None if that is empty.
+
+    If there are several, the first one.
+    """
     if not domain.any():
         return None
     index = int(torch.where(domain, alpha, -math.inf).argmax())
@@ -55,7 +61,10 @@ def best_candidates(
     name: str = "objective",
     truncated: bool = False,
 ) -> dict[str, Candidate]:
-    "The candidate of the objective (called `name`) over `search` (m,), and of each constraint over `search` ∩ U; none for an empty domain."
+    """The candidate of each aspect; none for an empty domain.
+
+    The objective (called `name`) looks over `search` (m,), each constraint over `search` ∩ U.
+    """
     best = {name: best_candidate(alpha_objective(objective, regions.lcb_max, truncated), search)}
     for key, bounds in constraints.items():
         best[key] = best_candidate(alpha_constraint(bounds), search & regions.levels[key].undecided)
@@ -63,12 +72,12 @@ def best_candidates(
 
 # %% ../nbs/method/acquisition.ipynb #63e78aa9
 class Choice(NamedTuple):
-    "The next query: which `aspect` asks for it, the `index` of the candidate, its `value`, and the best values of all aspects."
+    "The next query."
 
-    aspect: str
-    index: int
-    value: float
-    values: dict[str, float]
+    aspect: str  # which asks for it
+    index: int  # type: ignore[assignment]  # of the candidate
+    value: float  # of its acquisition
+    values: dict[str, float]  # the best of all aspects
 
     @property
     def reason(self) -> str:

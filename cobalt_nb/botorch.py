@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -15,7 +16,7 @@ from botorch.models.transforms.outcome import Standardize
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.transforms import t_batch_mode_transform
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import ScaleKernel
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
@@ -27,39 +28,46 @@ from .posterior import NOISE_FLOOR, Hyperparameters
 from .roi import Regions, regions
 
 # %% auto #0
-__all__ = ['as_botorch', 'surrogate_model', 'output_scales', 'outside_roi', 'inside_limits', 'CobaltAcquisition',
-           'CobaltObjective', 'CobaltConstraint']
+__all__ = ['noise_likelihood', 'gp_kernel', 'as_botorch', 'surrogate_model', 'output_scales', 'outside_roi', 'inside_limits',
+           'CobaltAcquisition', 'CobaltObjective', 'CobaltConstraint']
+
+# %% ../nbs/tools/botorch.ipynb #ea24f437
+def noise_likelihood(hyper: Hyperparameters, like: Tensor) -> GaussianLikelihood:
+    "The noise of these hyperparameters with the prior and the floor of a fit, typed as `like`."
+    prior, floor = LogNormalPrior(*NOISE_PRIOR), GreaterThan(NOISE_FLOOR, transform=None)
+    likelihood = GaussianLikelihood(prior, floor).to(like)
+    likelihood.noise = like.new_tensor(hyper.noise)
+    return likelihood
+
+# %% ../nbs/tools/botorch.ipynb #7ba814cc
+def gp_kernel(hyper: Hyperparameters, like: Tensor) -> RBFKernel | ScaleKernel:
+    "The kernel of these hyperparameters with BoTorch's priors, typed as `like` (n, d)."
+    rbf = get_covar_module_with_dim_scaled_prior(ard_num_dims=like.shape[1]).to(like)
+    rbf.lengthscale = hyper.lengthscale
+    if hyper.outputscale == 1:
+        return rbf
+    scaled = ScaleKernel(rbf, outputscale_prior=LogNormalPrior(*OUTPUTSCALE_PRIOR)).to(like)
+    scaled.outputscale = like.new_tensor(hyper.outputscale)
+    return scaled
 
 # %% ../nbs/tools/botorch.ipynb #23372d9a
 def as_botorch(hyper: Hyperparameters, X: Tensor, y: Tensor) -> SingleTaskGP:
-    "A `SingleTaskGP` with BoTorch's default priors, these hyperparameters and these data: `X` (n, d), `y` (n,)."
-    rbf = get_covar_module_with_dim_scaled_prior(ard_num_dims=X.shape[1])
-    scaled = ScaleKernel(rbf, outputscale_prior=LogNormalPrior(*OUTPUTSCALE_PRIOR))
-    likelihood = GaussianLikelihood(
-        LogNormalPrior(*NOISE_PRIOR), GreaterThan(NOISE_FLOOR, transform=None)
-    )
+    "A `SingleTaskGP` with these hyperparameters and these data: `X` (n, d), `y` (n,)."
+    kernel, likelihood = gp_kernel(hyper, X), noise_likelihood(hyper, X)
     model = SingleTaskGP(
-        X,
-        y[:, None],
-        likelihood=likelihood,
-        covar_module=rbf if hyper.outputscale == 1 else scaled,
-        outcome_transform=None,
+        X, y[:, None], likelihood=likelihood, covar_module=kernel, outcome_transform=None
     )
-    model.mean_module.constant, likelihood.noise = (
-        X.new_tensor(hyper.mean),
-        X.new_tensor(hyper.noise),
-    )  # plain floats would pass through float32
-    rbf.lengthscale, scaled.outputscale = hyper.lengthscale, X.new_tensor(hyper.outputscale)
+    model.mean_module.constant = X.new_tensor(hyper.mean)
     return model.eval()
 
-
+# %% ../nbs/tools/botorch.ipynb #43ac8e72
 def surrogate_model(surrogate: Surrogate) -> SingleTaskGP:
     "The posterior of a fitted surrogate as a BoTorch model, on the model's scale."
     return as_botorch(surrogate.hyper, surrogate.X, surrogate.to_model(surrogate.y))
 
 # %% ../nbs/tools/botorch.ipynb #e3178f26
 def output_scales(model: Model) -> Tensor:
-    "The standard deviation by which each output of a (list) model was standardised, (K+1,); 1 where it was not."
+    "The standard deviation by which each output was standardised, (K+1,); 1 where it was not."
     scales = []
     for part in getattr(model, "models", [model]):
         transform = getattr(part, "outcome_transform", None)
@@ -74,20 +82,24 @@ def outside_roi(
     limits: Sequence[tuple[float, float]],
     lcb_max: Tensor,
 ) -> Tensor:
-    "$v_t$: by how much the bounds of all functions together miss the ROI, (..., m); 0 exactly on it."
+    "$v_t$: by how much the bounds of all functions together miss the ROI, (..., m); 0 on it."
     misses = [lcb_max.unsqueeze(-1) - objective.upper]
-    for c, (lower, upper) in zip(constraints, limits):
-        misses += [lower - c.upper, c.lower - upper]
+    for bounds, (lower, upper) in zip(constraints, limits):
+        misses += [lower - bounds.upper, bounds.lower - upper]
     return torch.stack(misses).clamp_min(0.0).sum(0)
 
 # %% ../nbs/tools/botorch.ipynb #34857495
 def inside_limits(constraint: Bounds, lower: float, upper: float) -> Tensor:
-    "$w_{k,t}$: how deep the bounds lie inside the limits, (..., m); 0 where the constraint is not surely met."
+    "How deep the bounds lie inside the limits, (..., m); 0 where they are not surely met."
     return torch.minimum(constraint.lower - lower, upper - constraint.upper).clamp_min(0.0)
 
 # %% ../nbs/tools/botorch.ipynb #e63455e7
 class CobaltAcquisition(AcquisitionFunction):
-    "The largest acquisition over all aspects, for `optimize_acqf` with q = 1. Output 0 of the model is the objective, the others are constraints."
+    """The largest acquisition over all aspects, for `optimize_acqf` with q = 1.
+
+    Output 0 of the model is the objective, the others are constraints. `limits`: (lower, upper) of
+    each constraint, in the units of the model; `reference` (r, d): where LCB_max is sought.
+    """
 
     def __init__(
         self,
@@ -98,30 +110,24 @@ class CobaltAcquisition(AcquisitionFunction):
         truncated: bool = False,
         penalty: float = 10.0,
     ):
-        "`limits`: (lower, upper) of each constraint, in the units of the model; `reference` (r, d): where LCB_max is sought."
         super().__init__(model=model)
         self.beta, self.truncated, self.penalty = beta, truncated, penalty
         self.scales = output_scales(model)
-        self.limits = [
-            (lower / s, upper / s)
-            for (lower, upper), s in zip(limits, self.scales[1:].tolist(), strict=True)
-        ]
+        pairs = zip(limits, self.scales[1:].tolist(), strict=True)
+        self.limits = [(lower / scale, upper / scale) for (lower, upper), scale in pairs]
         with torch.no_grad():
             self.lcb_max = self.regions(reference.unsqueeze(-2)).lcb_max
 
     def bounds(self, X: Tensor) -> list[Bounds]:
-        "The standardised bounds of the objective and of each constraint at `X` (b, 1, d), each (b,)."
+        "The standardised bounds of every output at `X` (b, 1, d), each (b,)."
         posterior = self.model.posterior(X)
-        mean, variance = (
-            posterior.mean.squeeze(-2) / self.scales,
-            posterior.variance.squeeze(-2) / self.scales**2,
-        )
-        return [
-            confidence_bounds(m, v, self.beta) for m, v in zip(mean.unbind(-1), variance.unbind(-1))
-        ]
+        mean = posterior.mean.squeeze(-2) / self.scales
+        variance = posterior.variance.squeeze(-2) / self.scales**2
+        outputs = zip(mean.unbind(-1), variance.unbind(-1))
+        return [confidence_bounds(m, v, self.beta) for m, v in outputs]
 
     def regions(self, X: Tensor) -> Regions:
-        "The sets of `regions`, with the rows of `X` (b, 1, d) as candidates and constraints called by their number, from 0."
+        "The sets over the candidates `X` (b, 1, d); constraints are called by number, from 0."
         objective, *constraints = self.bounds(X)
         return regions(objective, dict(enumerate(constraints)), dict(enumerate(self.limits)))
 
@@ -130,10 +136,9 @@ class CobaltAcquisition(AcquisitionFunction):
         objective, *constraints = self.bounds(X)
         v = outside_roi(objective, constraints, self.limits, self.lcb_max)
         values = [alpha_objective(objective, self.lcb_max, self.truncated) - self.penalty * v]
-        values += [
-            alpha_constraint(c) - self.penalty * (v + inside_limits(c, *ends))
-            for c, ends in zip(constraints, self.limits)
-        ]
+        for bounds, ends in zip(constraints, self.limits):
+            depth = inside_limits(bounds, *ends)
+            values.append(alpha_constraint(bounds) - self.penalty * (v + depth))
         return torch.stack(values, dim=-1)
 
     @t_batch_mode_transform(expected_q=1)
@@ -152,9 +157,9 @@ class CobaltObjective(CobaltAcquisition):
 
 # %% ../nbs/tools/botorch.ipynb #ef982edd
 class CobaltConstraint(CobaltAcquisition):
-    "$\\alpha_{\\mathcal{C}_k,t}$ over ROI ∩ U, for `optimize_acqf`; `constraint` is its number, from 0."
+    "$\\alpha_{\\mathcal{C}_k,t}$ over ROI ∩ U; `constraint` is its number, from 0."
 
-    def __init__(self, *args, constraint: int, **kwargs):
+    def __init__(self, *args: Any, constraint: int, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.constraint = constraint
 

@@ -8,12 +8,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import __version__
 
 # %% auto #0
-__all__ = ['EXAMPLES', 'demo', 'vessel', 'illustration', 'reproduce', 'chosen', 'report', 'bench', 'positive', 'parser', 'main']
+__all__ = ['EXAMPLES', 'PROTOCOL_HELP', 'METHOD_HELP', 'COMMANDS', 'demo', 'vessel', 'illustration', 'reproduce', 'chosen',
+           'report', 'bench', 'positive', 'demo_options', 'reproduce_options', 'report_options', 'bench_options',
+           'parser', 'main']
+
+# %% ../nbs/tools/cli.ipynb #14f46383
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from cobalt_nb.records import Result
 
 # %% ../nbs/tools/cli.ipynb #c6607c54
 def demo(args: argparse.Namespace) -> int:
@@ -33,55 +43,53 @@ def demo(args: argparse.Namespace) -> int:
         print(f"wrote {folder / name}.png")
     return 0
 
-
-def vessel():
+# %% ../nbs/tools/cli.ipynb #f7e29e66
+def vessel() -> tuple[Result, Figure]:
     "The pressure vessel of the paper, in 60 evaluations: the result and its trace."
-    from cobalt_nb.optimizer import maximize
-    from cobalt_nb.study.tasks import Vessel
+    from cobalt_nb.run import maximize
+    from cobalt_nb.plots import plot_trace
+    from cobalt_nb.study.engineering import Vessel
 
     task = Vessel()
-    result = maximize(
-        task.functions, task.space, task.objective, task.constraints, budget=60, noise=0.0
-    )
-    ax = result.plot()
-    ax.set_ylim(-12_000, -8_000)  # the first designs cost millions
+    problem = task.functions, task.space, task.objective, task.constraints
+    result = maximize(*problem, budget=60, noise=0.0)
+    ax = plot_trace(result.history, result.problem)
+    ax.set_ylim(-12_000, -8_000)
     return result, ax.figure
 
-
-def illustration():
+# %% ../nbs/tools/cli.ipynb #8246d7d6
+def illustration() -> tuple[Result, Figure]:
     "A one-dimensional problem in 15 evaluations of Algorithm 1: the result, and the fifth step."
     import math
 
     from tqdm import trange
 
     from cobalt_nb.optimizer import Cobalt
-    from cobalt_nb.plots import plot_regions
+    from cobalt_nb.outlook import plot_regions
     from cobalt_nb.spaces import Box
 
-    opt = Cobalt(
-        Box({"x": (0.0, 1.0)}), "f", {"c": (0.0, None)}, mode="paper", beta=4.0, noise=0.0, n_init=3
-    )
     functions = {
-        "f": lambda x: math.sin(9 * x - 1) + 1.2 * x,
-        "c": lambda x: math.cos(4.5 * x - 1) + 0.25 * math.sin(16 * x),
+        "f": lambda x: math.sin(9 * x["x"] - 1) + 1.2 * x["x"],
+        "c": lambda x: math.cos(4.5 * x["x"] - 1) + 0.25 * math.sin(16 * x["x"]),
     }
-    tell = lambda query: opt.tell(
-        query, {name: function(query.x["x"]) for name, function in functions.items()}
-    )
-    for _ in trange(4, desc="f"):
-        tell(opt.ask())
-    figure = plot_regions(
-        opt, truth={name: lambda x, of=function: of(x["x"]) for name, function in functions.items()}
-    )[0].figure
-    for _ in trange(11, desc="f"):
-        tell(opt.ask())
+    space, rule = Box({"x": (0.0, 1.0)}), {"mode": "paper", "beta": 4.0, "noise": 0.0, "n_init": 3}
+    opt = Cobalt(space, "f", {"c": (0.0, None)}, **rule)
+
+    def evaluate(count: int) -> None:
+        for _ in trange(count, desc="f"):
+            query = opt.ask()
+            opt.tell(query, {name: function(query.x) for name, function in functions.items()})
+
+    evaluate(4)
+    figure = plot_regions(opt, truth=functions)[0].figure
+    evaluate(11)
     return opt.result(), figure
 
 # %% ../nbs/tools/cli.ipynb #29ac382b
 def reproduce(args: argparse.Namespace) -> int:
     "Run the studies, or what is left of them."
-    from cobalt_nb.study.trials import reproduce as run
-    from cobalt_nb.study.trials import study
+    from cobalt_nb.study.runner import reproduce as run
+    from cobalt_nb.study.runner import study
 
     folder = args.out or ("results-quick" if args.quick else "results")
     parts = chosen(args.protocols, args.tasks)
@@ -89,9 +97,8 @@ def reproduce(args: argparse.Namespace) -> int:
         study(protocol, tasks, args.methods)
     for protocol, tasks in parts.items():
         print(f"{protocol}:", file=sys.stderr)
-        files = run(
-            protocol, tasks, args.methods, args.trials, folder, args.workers, args.dask, args.quick
-        )
+        where = args.trials, folder, args.workers, args.dask, args.quick
+        files = run(protocol, tasks, args.methods, *where)
         print(f"{protocol}: {len(files)} trials in {folder}")
     print(f"the figures, the tables and the ledger: cobalt-nb report --results {folder}")
     return 0
@@ -99,12 +106,12 @@ def reproduce(args: argparse.Namespace) -> int:
 
 def chosen(protocols: list[str], tasks: list[str] | None) -> dict[str, list[str]]:
     "The tasks of each protocol; only those in `tasks`, if they are given."
-    from cobalt_nb.study.trials import PROTOCOLS, known
+    from cobalt_nb.study.trials import PROTOCOLS, check_known
 
     for protocol in protocols:
-        known("protocol", protocol, PROTOCOLS)
+        check_known("protocol", protocol, PROTOCOLS)
     for task in tasks or ():
-        known("task", task, [name for protocol in protocols for name in PROTOCOLS[protocol]])
+        check_known("task", task, [name for protocol in protocols for name in PROTOCOLS[protocol]])
     parts = {
         protocol: [name for name in PROTOCOLS[protocol] if not tasks or name in tasks]
         for protocol in protocols
@@ -117,7 +124,7 @@ def report(args: argparse.Namespace) -> int:
     import matplotlib
 
     matplotlib.use("Agg")
-    from cobalt_nb.study.trials import RESULTS, load
+    from cobalt_nb.study.store import RESULTS, load
 
     folder = args.results or RESULTS
     if args.claims or args.json:
@@ -141,13 +148,6 @@ def bench(args: argparse.Namespace) -> int:
     print(json.dumps(rows, indent=1) if args.json else format_rows(rows))
     return 0
 
-
-def positive(text: str) -> int:
-    "A positive whole number from the command line."
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
-
 # %% ../nbs/tools/cli.ipynb #33ceab8e
 EXAMPLES = """examples:
   cobalt-nb demo                 the demonstration; writes its figures to ./cobalt-demo
@@ -162,7 +162,82 @@ EXAMPLES = """examples:
   cobalt-nb bench --json         the same as JSON
 """
 
+# %% ../nbs/tools/cli.ipynb #c0f7ab32
+def positive(text: str) -> int:
+    "A positive whole number from the command line."
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def demo_options(command: argparse.ArgumentParser) -> None:
+    "The options of `demo`."
+    where = "where the figures go (default: %(default)s)"
+    command.add_argument("--out", default="cobalt-demo", metavar="FOLDER", help=where)
+    command.set_defaults(run=demo)
+
+# %% ../nbs/tools/cli.ipynb #21fb8220
+PROTOCOL_HELP = (
+    "before the options: paper (six tasks over finite sets), "
+    "scan (one task, 10 to 90 %% feasible), "
+    "practical (continuous spaces); default: paper scan"
+)
+METHOD_HELP = "only these methods (default: cobalt cobalt-paper cei cmes scbo random)"
+
+
+def reproduce_options(command: argparse.ArgumentParser) -> None:
+    "The options of `reproduce`."
+    command.usage = "cobalt-nb reproduce [PROTOCOL ...] [options]"
+    some = {"nargs": "*", "default": ["paper", "scan"], "metavar": "PROTOCOL"}
+    command.add_argument("protocols", help=PROTOCOL_HELP, **some)
+    add = command.add_argument
+    add("--tasks", nargs="+", metavar="TASK", help="only these tasks")
+    add("--methods", nargs="+", metavar="METHOD", help=METHOD_HELP)
+    trials = "trials a method and task (default: those of the protocol)"
+    add("--trials", type=positive, metavar="N", help=trials)
+    out = "where the trials go (default: results, or results-quick)"
+    add("--out", metavar="FOLDER", help=out)
+    add("--workers", type=positive, metavar="N", help="processes (default: one a core)")
+    dask = "use the workers of this dask scheduler, such as tcp://127.0.0.1:8786"
+    add("--dask", metavar="ADDRESS", help=dask)
+    add("--quick", action="store_true", help="two trials and small budgets")
+    command.set_defaults(run=reproduce)
+
+# %% ../nbs/tools/cli.ipynb #4830c09f
+def report_options(command: argparse.ArgumentParser) -> None:
+    "The options of `report`."
+    add = command.add_argument
+    source = "what `reproduce` has written (default: the results of the book)"
+    add("--results", metavar="FOLDER", help=source)
+    page = "the page (default: %(default)s)"
+    add("--out", default="cobalt-report.html", metavar="FILE", help=page)
+    add("--claims", action="store_true", help="print the ledger of claims instead")
+    rows = "the ledger as rows: claim, where, measured, published, verdict, why"
+    add("--json", action="store_true", help=rows)
+    command.set_defaults(run=report)
+
+
+def bench_options(command: argparse.ArgumentParser) -> None:
+    "The options of `bench`."
+    add, sizes = command.add_argument, [50, 200, 500, 1000]
+    observations = "numbers of observations (default: 50 200 500 1000)"
+    add("--n", type=positive, nargs="+", default=sizes, metavar="N", help=observations)
+    size = "size of the candidate set (default: %(default)s)"
+    add("--candidates", type=positive, default=10_000, metavar="M", help=size)
+    add("--whole", action="store_true", help="steps that never drop a candidate: the slowest case")
+    rows = "print a list of rows: piece, n, ours_s, botorch_s, ratio"
+    add("--json", action="store_true", help=rows)
+    command.set_defaults(run=bench)
+
 # %% ../nbs/tools/cli.ipynb #1841c9b7
+COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "demo": ("a first look at what the package does, with figures", demo_options),
+    "reproduce": ("run the paper's experiments, or what is left of them", reproduce_options),
+    "report": ("figures, tables and claims from stored results", report_options),
+    "bench": ("speed against BoTorch, measured in one run", bench_options),
+}
+
+
 def parser() -> argparse.ArgumentParser:
     "The commands and their options."
     top = argparse.ArgumentParser(
@@ -173,99 +248,9 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="command")
-    command = lambda name, what, **options: commands.add_parser(
-        name, help=what, description=f"{what[0].upper()}{what[1:]}.", **options
-    )
-    show = command("demo", "a first look at what the package does, with figures")
-    show.add_argument(
-        "--out",
-        default="cobalt-demo",
-        metavar="FOLDER",
-        help="where the figures go (default: %(default)s)",
-    )
-    show.set_defaults(run=demo)
-    again = command(
-        "reproduce",
-        "run the paper's experiments, or what is left of them",
-        usage="cobalt-nb reproduce [PROTOCOL ...] [options]",
-    )
-    again.add_argument(
-        "protocols",
-        nargs="*",
-        default=["paper", "scan"],
-        metavar="PROTOCOL",
-        help="before the options: paper (six tasks over finite sets), scan (one task, 10 to 90 %% feasible), practical (continuous spaces); default: paper scan",
-    )
-    again.add_argument("--tasks", nargs="+", metavar="TASK", help="only these tasks")
-    again.add_argument(
-        "--methods",
-        nargs="+",
-        metavar="METHOD",
-        help="only these methods (default: cobalt cobalt-paper cei cmes scbo random)",
-    )
-    again.add_argument(
-        "--trials",
-        type=positive,
-        metavar="N",
-        help="trials a method and task (default: those of the protocol)",
-    )
-    again.add_argument(
-        "--out", metavar="FOLDER", help="where the trials go (default: results, or results-quick)"
-    )
-    again.add_argument(
-        "--workers", type=positive, metavar="N", help="processes (default: one a core)"
-    )
-    again.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="use the workers of this dask scheduler, such as tcp://127.0.0.1:8786",
-    )
-    again.add_argument("--quick", action="store_true", help="two trials and small budgets")
-    again.set_defaults(run=reproduce)
-    tell = command("report", "figures, tables and claims from stored results")
-    tell.add_argument(
-        "--results",
-        metavar="FOLDER",
-        help="what `reproduce` has written (default: the results of the book)",
-    )
-    tell.add_argument(
-        "--out",
-        default="cobalt-report.html",
-        metavar="FILE",
-        help="the page (default: %(default)s)",
-    )
-    tell.add_argument("--claims", action="store_true", help="print the ledger of claims instead")
-    tell.add_argument(
-        "--json",
-        action="store_true",
-        help="the ledger as rows: claim, where, measured, published, verdict, why",
-    )
-    tell.set_defaults(run=report)
-    speed = command("bench", "speed against BoTorch, measured in one run")
-    speed.add_argument(
-        "--n",
-        type=positive,
-        nargs="+",
-        default=[50, 200, 500, 1000],
-        metavar="N",
-        help="numbers of observations (default: 50 200 500 1000)",
-    )
-    speed.add_argument(
-        "--candidates",
-        type=positive,
-        default=10_000,
-        metavar="M",
-        help="size of the candidate set (default: %(default)s)",
-    )
-    speed.add_argument(
-        "--whole", action="store_true", help="steps that never drop a candidate: the slowest case"
-    )
-    speed.add_argument(
-        "--json",
-        action="store_true",
-        help="print a list of rows: piece, n, ours_s, botorch_s, ratio",
-    )
-    speed.set_defaults(run=bench)
+    for name, (what, add_options) in COMMANDS.items():
+        sentence = f"{what[0].upper()}{what[1:]}."
+        add_options(commands.add_parser(name, help=what, description=sentence))
     return top
 
 # %% ../nbs/tools/cli.ipynb #a0a43baf
@@ -278,13 +263,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"cobalt-nb: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(
-            "cobalt-nb: interrupted"
-            + (
-                "; what is stored is whole, and the same command continues it"
-                if args.run is reproduce
-                else ""
-            ),
-            file=sys.stderr,
-        )
+        kept = "; what is stored is whole, and the same command continues it"
+        hint = kept if args.run is reproduce else ""
+        print(f"cobalt-nb: interrupted{hint}", file=sys.stderr)
         return 130

@@ -32,17 +32,17 @@ def all_of(masks: Iterable[Tensor], everywhere: Tensor) -> Tensor:
 
 # %% ../nbs/method/roi.ipynb #f09065d2
 def max_on(values: Tensor, mask: Tensor) -> Tensor:
-    "The maximum of `values` (..., m) over the candidates in `mask` (..., m); over none of them, −∞. Returns (...)."
+    "The maximum (...) of `values` (..., m) over the candidates in `mask` (..., m); of none, −∞."
     return torch.where(mask, values, -math.inf).amax(-1)
 
-# %% ../nbs/method/roi.ipynb #07f2ffe6
+
 def lcb_max(objective: Bounds, feasible: Tensor) -> Tensor:
-    "$\\mathrm{LCB}_{f,t,\\max}$: the best lower bound over the surely feasible set $S_{\\mathcal{C},t}$, (...)."
+    "$\\mathrm{LCB}_{f,t,\\max}$: the best lower bound over $S_{\\mathcal{C},t}$, (...)."
     return max_on(objective.lower, feasible)
 
 # %% ../nbs/method/roi.ipynb #d0017666
 def roi_objective(objective: Bounds, threshold: Tensor) -> Tensor:
-    "The region of interest of the objective, (..., m), for the `threshold` $\\mathrm{LCB}_{f,t,\\max}$ (...)."
+    "The region of interest of the objective, (..., m), for $\\mathrm{LCB}_{f,t,\\max}$ (...)."
     return objective.upper >= threshold.unsqueeze(-1)
 
 # %% ../nbs/method/roi.ipynb #fb50039e
@@ -60,7 +60,7 @@ class Regions(NamedTuple):
 def regions(
     objective: Bounds, constraints: Mapping[str, Bounds], limits: Mapping[str, tuple[float, float]]
 ) -> Regions:
-    "Every set of §4.2, from the bounds (..., m) of the objective and of each named constraint, and the constraints' `limits` (lower, upper)."
+    "Every set of §4.2, from the bounds (..., m) of all functions and `limits` (lower, upper)."
     levels = {name: level_sets(bounds, *limits[name]) for name, bounds in constraints.items()}
     everywhere = torch.ones_like(objective.lower, dtype=torch.bool)
     feasible = all_of((sets.superlevel for sets in levels.values()), everywhere)
@@ -73,31 +73,35 @@ def regions(
 
 # %% ../nbs/method/roi.ipynb #401322bc
 def search_region(roi: Tensor, constraints: Tensor) -> tuple[Tensor, str]:
-    "The mask (m,) to search: the ROI, else the constraints' ROI, else everything; and the reason, empty if it is the ROI."
+    """The mask (m,) to search, and the reason if it is not the ROI.
+
+    The ROI, else the constraints' ROI, else everything.
+    """
     if roi.any():
         return roi, ""
     if constraints.any():
-        return (
-            constraints,
-            "the region of interest is empty, so some bound was over-confident; searching all that may be feasible",
-        )
-    return torch.ones_like(
-        roi
-    ), "every candidate seems to violate a constraint; searching the whole space"
+        reason = "the region of interest is empty, so some bound was over-confident"
+        return constraints, f"{reason}; searching all that may be feasible"
+    reason = "every candidate seems to violate a constraint; searching the whole space"
+    return torch.ones_like(roi), reason
 
 # %% ../nbs/method/roi.ipynb #02f9dc3b
 def optimum_interval(objective: Bounds, regions: Regions) -> Bounds:
-    'The interval of $f^*$, both ends (...): $\\mathrm{LCB}_{f,t,\\max}$, and the greatest UCB over the ROI. −∞ stands for "nothing".'
+    """The interval of $f^*$, both ends (...); −∞ stands for "nothing".
+
+    $\\mathrm{LCB}_{f,t,\\max}$, and the greatest UCB over the ROI.
+    """
     return Bounds(regions.lcb_max, max_on(objective.upper, regions.roi))
 
-# %% ../nbs/method/roi.ipynb #2de686b1
+# %% ../nbs/method/roi.ipynb #67a65ef0
 ASSUMPTIONS = (
-    "the functions are independent draws from their Gaussian processes, with the hyperparameters used",
+    "the functions are independent draws from their Gaussian processes, "
+    "with the hyperparameters used",
     "the noise is independent and Gaussian, with the variance used",
     "the optimum is the best of the candidates, not of the points between them",
 )
 
-# %% ../nbs/method/roi.ipynb #67a65ef0
+
 @dataclass(frozen=True)
 class Certificate:
     "What is known of the constrained optimum with probability at least 1 − `delta`."
@@ -142,7 +146,10 @@ def certificate(
     tolerance: float = 0.0,
     assumptions: tuple[str, ...] = ASSUMPTIONS,
 ) -> Certificate:
-    "Read the certificate off the sets (m,) of one problem, whose bounds were made with `beta` of Lemma 1 for the risk `delta`."
+    """Read the certificate off the sets (m,) of one problem.
+
+    The bounds were made with `beta` of Lemma 1 for the risk `delta`.
+    """
     lower, upper = (float(end) for end in optimum_interval(objective, regions))
     if not regions.constraints.any():
         status = "infeasible"

@@ -5,7 +5,6 @@
 # %% ../nbs/optimizer/rules.ipynb #69c63978
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 

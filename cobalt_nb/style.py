@@ -118,9 +118,10 @@ def draw_limits(ax: Axes, interval: Ended) -> None:
 # %% ../nbs/method/style.ipynb #2a3feacb
 def draw_set(ax: Axes, x: np.ndarray, mask: Tensor, row: int, colour: str, label: str) -> None:
     "A set (m,) as a bar below the axes, in the given row, with its name to the right."
-    y, below = -0.08 - 0.14 * row, ax.get_xaxis_transform()
-    bar = {"where": mask, "color": colour, "lw": 0, "transform": below, "clip_on": False}
-    ax.fill_between(x, y - 0.05, y + 0.05, **bar)
+    y = -0.08 - 0.14 * row
+    look: dict[str, Any] = {"color": colour, "lw": 0, "clip_on": False}
+    below = ax.get_xaxis_transform()
+    ax.fill_between(x, y - 0.05, y + 0.05, where=mask, transform=below, **look)
     ax.text(1.01, y, label, transform=ax.transAxes, fontsize=8, color=colour, va="center")
 
 # %% ../nbs/method/style.ipynb #30a3efe4

@@ -7,76 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
-from scipy.stats import binomtest
 from torch import Tensor
 
+from .information import gain_bound, merged_gains
+
 # %% auto #0
-__all__ = ['Frequency', 'frequency', 'information_gain', 'greedy_gains', 'gain_bound', 'merged_gains', 'c_1', 'acquisition_bound',
-           'beta_horizon', 'theorem_1_steps', 'theorem_2_steps']
-
-# %% ../nbs/method/guarantees.ipynb #4da0f880
-class Frequency(NamedTuple):
-    "How often something was true: the share, and its exact 95 % confidence interval."
-
-    share: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.share:.3f} [{self.low:.3f}, {self.high:.3f}]"
-
-
-def frequency(hits: Tensor) -> Frequency:
-    "The share of true entries of `hits` (n,), with the interval of Clopper and Pearson."
-    test = binomtest(int(hits.sum()), len(hits))
-    interval = test.proportion_ci(0.95, method="exact")
-    return Frequency(float(test.statistic), float(interval.low), float(interval.high))
-
-# %% ../nbs/method/guarantees.ipynb #2419774b
-def information_gain(covariance: Tensor, points: Sequence[int], noise: float) -> float:
-    "$\\tfrac12\\log\\det(\\mathbf{I} + \\sigma^{-2}\\mathbf{K}_A)$ of the prior `covariance` (m, m) at `points`, which may repeat; `noise` is $\\sigma^2$."
-    points = torch.as_tensor(points)
-    K = covariance[points[:, None], points]
-    return 0.5 * float(torch.logdet(torch.eye(len(points), dtype=K.dtype) + K / noise))
-
-# %% ../nbs/method/guarantees.ipynb #abaebd84
-def greedy_gains(covariance: Tensor, noise: float, steps: int) -> Tensor:
-    "The information $\\Delta_t$ that each of `steps` greedy observations adds, (steps,), for the prior `covariance` (m, m)."
-    posterior, gains = covariance.clone(), []
-    for _ in range(steps):
-        variance, index = posterior.diagonal().max(0)
-        gains.append(0.5 * torch.log1p(variance.clamp_min(0) / noise))
-        posterior.addr_(posterior[index].clone(), posterior[index] / (variance + noise), alpha=-1)
-    return torch.stack(gains)
-
-# %% ../nbs/method/guarantees.ipynb #1d7bb654
-def gain_bound(gains: Tensor) -> Tensor:
-    "An upper bound of $\\gamma_T$ for T = 1, …, N, (N,), from the greedy `gains` (N,): $\\min_{j<T} F_j + T\\Delta_{j+1}$."
-    before = gains.cumsum(0) - gains
-    bounds = torch.stack([(before[:T] + T * gains[:T]).min() for T in range(1, len(gains) + 1)])
-    return bounds.flip(0).cummin(0).values.flip(0)  # a bound of a later, larger maximum serves too
-
-# %% ../nbs/method/guarantees.ipynb #ee8b4efb
-def merged_gains(gains: Sequence[Tensor]) -> Tensor:
-    "The greedy gains over independent functions, each observation of one of them: the N largest of all `gains` (N,), in order."
-    return torch.cat(list(gains)).sort(descending=True).values[: len(gains[0])]
-
-# %% ../nbs/method/guarantees.ipynb #bd91874c
-def c_1(noise: float, outputscale: float = 1.0) -> float:
-    "$C_1 = 8 s^2 / \\log(1 + s^2/\\sigma^2)$ for a kernel with $k(\\mathbf{x}, \\mathbf{x}) \\le s^2$ = `outputscale`; `noise` is $\\sigma^2$."
-    return 8 * outputscale / math.log1p(outputscale / noise)
+__all__ = ['acquisition_bound', 'beta_horizon', 'theorem_1_steps', 'theorem_2_steps']
 
 # %% ../nbs/method/guarantees.ipynb #a74154f4
 def acquisition_bound(constant: float, beta: Tensor, gain: Tensor, steps: Tensor) -> Tensor:
-    "$\\sqrt{C_1 \\beta_T \\gamma_T / T}$ of Lemma A.1, all (N,): `beta` $\\beta_T$, `gain` $\\hat\\gamma_T$ or $\\tilde\\gamma_T$, `steps` T."
+    """$\\sqrt{C_1 \\beta_T \\gamma_T / T}$ of Lemma A.1, all (N,).
+
+    `beta` is $\\beta_T$, `gain` is $\\hat\\gamma_T$ or $\\tilde\\gamma_T$, `steps` is T.
+    """
     return (constant * beta * gain / steps).sqrt()
 
 # %% ../nbs/method/guarantees.ipynb #79d8cf74
 def beta_horizon(horizon: int, size: int, n_constraints: int, delta: float) -> float:
-    "The constant $\\beta = 2\\log(2(K+1)|\\tilde D|\\,T/\\delta)$ for a run of T = `horizon` steps: Lemma 1 with $\\pi_t = T$."
+    """$\\beta = 2\\log(2(K+1)|\\tilde D|\\,T/\\delta)$ for a run of T = `horizon` steps.
+
+    Lemma 1 with $\\pi_t = T$; `size` is $|\\tilde D|$.
+    """
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta is a probability strictly between 0 and 1, not {delta}")
     return 2 * math.log(2 * (n_constraints + 1) * size * horizon / delta)
@@ -85,14 +38,21 @@ def beta_horizon(horizon: int, size: int, n_constraints: int, delta: float) -> f
 def theorem_1_steps(
     epsilon: float, gains: Sequence[Tensor], beta: Callable[[int], float], constant: float
 ) -> int:
-    "The first T with $T \\ge C_1\\beta_T\\hat\\gamma_T/\\epsilon^2$, $\\hat\\gamma_T = \\sum_g \\gamma_{g,T}$, from the greedy `gains` (N,) of each function."
-    return _first_below(epsilon, sum(gain_bound(each) for each in gains), beta, constant)
+    """The first T with $T \\ge C_1\\beta_T\\hat\\gamma_T/\\epsilon^2$.
+
+    $\\hat\\gamma_T = \\sum_g \\gamma_{g,T}$, from the greedy `gains` (N,) of each function.
+    """
+    total = torch.stack([gain_bound(each) for each in gains]).sum(0)
+    return _first_below(epsilon, total, beta, constant)
 
 
 def theorem_2_steps(
     epsilon: float, gains: Sequence[Tensor], beta: Callable[[int], float], constant: float
 ) -> int:
-    "The first T with $T \\ge C_1\\beta_T\\tilde\\gamma_T/\\epsilon^2$, $\\tilde\\gamma_T = \\max_{\\sum T_g = T}\\sum_g \\gamma_{g,T_g}$, from the greedy `gains` (N,) of each function."
+    """The first T with $T \\ge C_1\\beta_T\\tilde\\gamma_T/\\epsilon^2$.
+
+    $\\tilde\\gamma_T$ is the worst split, from the greedy `gains` (N,) of each function.
+    """
     return _first_below(epsilon, gain_bound(merged_gains(gains)), beta, constant)
 
 
@@ -100,11 +60,11 @@ def _first_below(
     epsilon: float, gain: Tensor, beta: Callable[[int], float], constant: float
 ) -> int:
     steps = torch.arange(1, len(gain) + 1)
-    bound = acquisition_bound(
-        constant, gain.new_tensor([beta(t) for t in steps.tolist()]), gain, steps
-    )
+    values = gain.new_tensor([beta(t) for t in steps.tolist()])
+    bound = acquisition_bound(constant, values, gain, steps)
     if not (bound <= epsilon).any():
         raise ValueError(
-            f"the bound is still {bound[-1]:.3g} after {len(gain)} steps, above {epsilon:g}; give the gains of more steps"
+            f"the bound is still {bound[-1]:.3g} after {len(gain)} steps, above {epsilon:g}; "
+            "give the gains of more steps"
         )
     return int((bound <= epsilon).double().argmax()) + 1

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,22 +20,22 @@ import pytest
 import torch
 
 from cobalt_nb.optimizer import Cobalt
-from cobalt_nb.study.trials import (
-    METHODS,
-    dask_pool,
-    load,
-    process_pool,
-    read,
-    reproduce,
-    run_study,
-    run_trial,
-    save,
-    stored,
-    study,
-)
+from cobalt_nb.study.runner import dask_pool, process_pool, reproduce, run_study, study
+from cobalt_nb.study.store import load, read, save, stored_files
+from cobalt_nb.study.trials import METHODS, Trial, run_trial
 
-SMALL = study("practical", ["rastrigin"], ["cobalt", "cobalt-paper"], trials=5, budget=12)
-RUN = "from cobalt_nb.study.trials import *; run_study(study('practical', ['rastrigin'], ['cobalt', 'cobalt-paper'], trials={trials}, budget=12), {folder!r}, progress=False)"
+
+def trials_of(seeds: int) -> list[Trial]:
+    """Short trials of two methods; a thousand seeds are more than any test waits for."""
+    return study("practical", ["rastrigin"], ["cobalt", "cobalt-paper"], trials=seeds, budget=12)
+
+
+SMALL, ENDLESS = trials_of(5), trials_of(1000)
+RUN = (
+    "from cobalt_nb.study.runner import run_study, study; "
+    "trials = study('practical', ['rastrigin'], ['cobalt', 'cobalt-paper'], {seeds}, budget=12); "
+    "run_study(trials, {folder!r}, progress=False)"
+)
 
 
 def numbers(folder: Path) -> pd.DataFrame:
@@ -46,7 +47,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
+def of_small(results: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the small study in those of a longer one."""
+    return results[results["seed"] < 5].reset_index(drop=True)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 600.0) -> None:
+    """Wait, however busy the machine is; the limit only ends a test that hangs."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"
@@ -61,6 +68,25 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
+@contextmanager
+def endless_study(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A study too long to end by itself, as a process that has stored two trials."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN.format(seeds=1000, folder=str(folder))],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_until(lambda: len(stored_files(folder)) >= 2 or process.poll() is not None)
+        assert process.poll() is None, process.communicate()[1]
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small study, run in this process without a break."""
@@ -72,34 +98,29 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_killed_study_continues_with_the_same_numbers(whole: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", RUN.format(trials=5, folder=str(tmp_path))])
-    wait_until(lambda: len(stored(tmp_path)) >= 2)
-    workers = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    with endless_study(tmp_path) as process:
+        workers = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert len(workers) >= 2
+        wait_until(lambda: not any(map(is_alive, workers)))  # no worker outlives the study
+        process.stderr.close()
     before = contents(tmp_path)
-    assert len(workers) >= 2
-    assert 2 <= len(stored(tmp_path)) < len(SMALL)
-    wait_until(lambda: not any(map(is_alive, workers)))  # no worker outlives the study
+    assert 2 <= len(stored_files(tmp_path)) < len(ENDLESS)
 
     run_study(SMALL, tmp_path, progress=False)
     after = contents(tmp_path)
     assert {name: after[name] for name in before} == before
-    assert [path.name for path in stored(tmp_path)] == [path.name for path in stored(whole)]
-    pd.testing.assert_frame_equal(numbers(tmp_path), numbers(whole))
+    assert {trial.file for trial in SMALL} <= {path.name for path in stored_files(tmp_path)}
+    pd.testing.assert_frame_equal(of_small(numbers(tmp_path)), numbers(whole))
 
 
 def test_an_interrupted_study_ends_at_once(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN.format(trials=200, folder=str(tmp_path))],
-        start_new_session=True,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    wait_until(lambda: stored(tmp_path))
-    os.killpg(process.pid, signal.SIGINT)
-    assert "KeyboardInterrupt" in process.communicate(timeout=60)[1]
-    assert len(stored(tmp_path)) < 100 and not list(tmp_path.glob(".*"))
+    """Ctrl-C reaches all processes of the study; the trials that wait are called off."""
+    with endless_study(tmp_path) as process:
+        os.killpg(process.pid, signal.SIGINT)
+        assert "KeyboardInterrupt" in process.communicate(timeout=600)[1]
+    assert len(stored_files(tmp_path)) < len(ENDLESS) / 2 and not list(tmp_path.glob(".*"))
 
 
 def test_two_processes(whole: Path, tmp_path: Path) -> None:
@@ -146,7 +167,7 @@ def test_a_trial_runs_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_worker_that_dies(tmp_path: Path) -> None:
     def kill_one(pool: object) -> None:
-        wait_until(lambda: stored(tmp_path))
+        wait_until(lambda: stored_files(tmp_path))
         os.kill(next(iter(pool._processes)), signal.SIGKILL)
 
     with (
@@ -154,8 +175,8 @@ def test_a_worker_that_dies(tmp_path: Path) -> None:
         pytest.raises(RuntimeError, match="the same call continues the study"),
     ):
         threading.Thread(target=kill_one, args=(pool,), daemon=True).start()
-        run_study(SMALL, tmp_path, pool, progress=False)
-    assert 0 < len(stored(tmp_path)) < len(SMALL)
+        run_study(ENDLESS, tmp_path, pool, progress=False)
+    assert 0 < len(stored_files(tmp_path)) < len(ENDLESS)
 
 
 def test_torn_temporary_files_are_ignored(whole: Path, tmp_path: Path) -> None:
@@ -171,13 +192,11 @@ def test_torn_temporary_files_are_ignored(whole: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["cobalt", "cobalt-paper"])
 def test_another_budget_is_refused(whole: Path, tmp_path: Path, method: str) -> None:
-    """Also for a method that is not yet in the folder: its curves would stand beside the others'."""
+    """Also for a method that is not yet in the folder: its curves would stand beside others."""
     save(read(whole / SMALL[0].file), tmp_path)
     before = contents(tmp_path)
-    with pytest.raises(
-        ValueError,
-        match="cobalt-0000.csv.gz was made with other settings: budget 12, where the study has 13. Use another folder",
-    ):
+    told = "was made with other settings: budget 12, where the study has 13. Use another folder"
+    with pytest.raises(ValueError, match=f"cobalt-0000.csv.gz {told}"):
         run_study(
             study("practical", ["rastrigin"], [method], trials=9, budget=13),
             tmp_path,
@@ -187,17 +206,21 @@ def test_another_budget_is_refused(whole: Path, tmp_path: Path, method: str) -> 
 
 
 def test_another_version_is_refused(whole: Path) -> None:
-    code = (
-        f"import cobalt_nb; cobalt_nb.__version__ = '99'; {RUN.format(trials=5, folder=str(whole))}"
-    )
+    run = RUN.format(seeds=5, folder=str(whole))
+    code = f"import cobalt_nb; cobalt_nb.__version__ = '99'; {run}"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode and "cobalt-nb 0" in ran.stderr and "where the study has 99" in ran.stderr
 
 
 def test_a_full_disk(whole: Path, tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: writing fails in the middle of a file."""
-    limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
-    code = f"{limit}from cobalt_nb.study.trials import save, read; save(read({str(stored(whole)[0])!r}), {str(tmp_path)!r})"
+    limit = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
+    )
+    source, target = str(stored_files(whole)[0]), str(tmp_path)
+    store = f"from cobalt_nb.study.store import save, read; save(read({source!r}), {target!r})"
+    code = limit + store
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (
         ran.returncode
@@ -207,7 +230,11 @@ def test_a_full_disk(whole: Path, tmp_path: Path) -> None:
 
 
 def test_dask_is_loaded_only_when_asked_for() -> None:
-    code = "import sys, cobalt_nb.study.trials as e; assert 'distributed' not in sys.modules; sys.modules['distributed'] = None; e.dask_pool('tcp://127.0.0.1:1').__enter__()"
+    code = (
+        "import sys, cobalt_nb.study.runner as runner; "
+        "assert 'distributed' not in sys.modules; sys.modules['distributed'] = None; "
+        "runner.dask_pool('tcp://127.0.0.1:1').__enter__()"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (
         'ImportError: a dask cluster needs the extra "dask": pip install "cobalt-nb[dask]"'
@@ -245,7 +272,7 @@ def test_dask_loses_a_worker(whole: Path, tmp_path: Path, cluster: object) -> No
 
     def kill_one() -> None:
         with Client(cluster.scheduler_address) as client:
-            wait_until(lambda: stored(tmp_path) and any(client.processing().values()))
+            wait_until(lambda: stored_files(tmp_path) and any(client.processing().values()))
             busy = next(worker for worker, tasks in client.processing().items() if tasks)
             killed.append(client.run(os.getpid, workers=[busy])[busy])
             os.kill(killed[0], signal.SIGKILL)
@@ -257,8 +284,8 @@ def test_dask_loses_a_worker(whole: Path, tmp_path: Path, cluster: object) -> No
         run_study(SMALL, tmp_path, pool, progress=False)
     killer.join()
     assert killed and not psutil.pid_exists(killed[0])
-    assert [path.name for path in stored(tmp_path)] == [
-        path.name for path in stored(whole)
+    assert [path.name for path in stored_files(tmp_path)] == [
+        path.name for path in stored_files(whole)
     ]  # none lost, and `save` refuses a second
     pd.testing.assert_frame_equal(numbers(tmp_path), numbers(whole))
 

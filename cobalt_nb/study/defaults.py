@@ -23,12 +23,12 @@ from tqdm import tqdm
 from ..models import Policy
 from ..optimizer import Cobalt
 from ..problem import simple_regret
-from .problems import CASES, OPTIMA, RESULTS, Case, stored_optima
+from .problems import CASES, OPTIMA, Case, stored_optima
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['VARIANTS', 'CHECKPOINTS', 'COLUMNS', 'TRAPPED', 'Variant', 'one_run', 'load_runs', 'save_runs', 'chosen_cases',
-           'sweep', 'main', 'log_regret', 'medians', 'against_default']
+__all__ = ['VARIANTS', 'RESULTS', 'CHECKPOINTS', 'COLUMNS', 'TRAPPED', 'Variant', 'one_run', 'load_runs', 'save_runs',
+           'chosen_cases', 'sweep', 'main', 'log_regret', 'medians', 'against_default']
 
 # %% ../../nbs/study/defaults.ipynb #baa7fc93
 @dataclass(frozen=True)
@@ -73,13 +73,14 @@ def one_run(
         start = time.process_time()
         query = opt.ask()
         seconds += (time.process_time() - start) * (number >= case.n_init)
-        values = problem.at(query.x)
+        values = problem.values_at(query.x)
         shown = values[problem.objective] + case.noise * rng.standard_normal()
         opt.tell(query, values | {problem.objective: shown})
         rewards.append(values[problem.objective] if opt.archive.feasible()[-1] else -math.inf)
     return simple_regret(optimum, np.array(rewards))[case.n_init :], seconds / budget
 
 # %% ../../nbs/study/defaults.ipynb #13c6b86a
+RESULTS = Path("nbs/results/defaults.csv.gz")  # where this repository keeps them
 CHECKPOINTS = (10, 25, 50, 100)
 COLUMNS = ["variant", "problem", "seed", "evaluations", "regret", "cpu"]
 

@@ -8,51 +8,51 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.optimize
 import torch
 from torch import Tensor
 
-from ..optimizer import apart
+from ..local import apart
 from ..problem import reward
 from ..spaces import Box
-from .tasks import Ackley, Car, NamedProblem, Rastrigin, Spring, Task, Vessel
+from .engineering import Car, Spring, Vessel
+from cobalt_nb.study.textbook import (
+    Ackley, NamedProblem, Rastrigin, Task, climb, objective_and_slacks,
+)
 
 # %% auto #0
-__all__ = ['HARTMANN_A', 'HARTMANN_P', 'TASK_CASES', 'LITERATURE', 'KINDS', 'NOISY_KINDS', 'CASES', 'RESULTS', 'OPTIMA',
-           'fourier_function', 'joint_thresholds', 'Draw', 'Gramacy', 'Townsend', 'Hartmann', 'Beam', 'Case',
-           'drawn_cases', 'in_units', 'merit', 'local_optimum', 'best_known', 'stored_optima']
+__all__ = ['HARTMANN_A', 'HARTMANN_P', 'TASK_CASES', 'LITERATURE', 'KINDS', 'NOISY_KINDS', 'CASES', 'OPTIMA', 'fourier_function',
+           'joint_thresholds', 'Draw', 'Gramacy', 'Townsend', 'Hartmann', 'Beam', 'Case', 'drawn_cases',
+           'local_optimum', 'best_known', 'stored_optima', 'read_optima']
 
 # %% ../../nbs/study/problems.ipynb #97ef810a
 def fourier_function(
     d: int, lengthscale: float, kernel: str, rng: np.random.Generator, features: int = 600
 ) -> Callable[[Tensor], Tensor]:
-    'A draw of a Gaussian process with the kernel "rbf" or "matern" and unit variance: a function of points (..., d) to values (...).'
+    'A draw of the process with kernel "rbf" or "matern": a function of points (..., d) to (...).'
     frequencies = rng.standard_normal((features, d)) / lengthscale
     if kernel == "matern":
         frequencies /= np.sqrt(rng.chisquare(5, size=(features, 1)) / 5)
-    phases, weights = (
-        2 * math.pi * rng.random(features),
-        rng.standard_normal(features) * math.sqrt(2 / features),
-    )
+    phases = 2 * math.pi * rng.random(features)
+    weights = rng.standard_normal(features) * math.sqrt(2 / features)
     W, b, w = map(torch.from_numpy, (frequencies.T.copy(), phases, weights))
     return lambda x: (x @ W + b).cos() @ w
 
 # %% ../../nbs/study/problems.ipynb #9d29b3c3
 def joint_thresholds(values: Tensor, portion: float) -> Tensor:
-    "One threshold for each constraint (K,), a common quantile of its `values` (K, n), such that this `portion` of the n points meets all."
+    "A common quantile (K,) of the `values` (K, n) that this `portion` of the n points exceeds."
     ranks = values.argsort(dim=1).argsort(dim=1).double() / (values.shape[1] - 1)
     level = ranks.amin(dim=0).quantile(1 - portion)
     return values.quantile(level, dim=1)
 
 # %% ../../nbs/study/problems.ipynb #b880cb0e
 class Draw(NamedProblem):
-    "An objective and constraints drawn from one Gaussian process on the unit cube; `portion` of it is feasible."
+    "Functions drawn from one Gaussian process on the unit cube; `portion` of it is feasible."
 
     objective = "height"
 
@@ -64,10 +64,8 @@ class Draw(NamedProblem):
         draws = {name: fourier_function(d, lengthscale, kernel, rng) for name in names}
         space = Box({f"x{i}": (0.0, 1.0) for i in range(1, d + 1)})
         values = torch.stack([draws[name](space.sobol(4096, seed)) for name in names[1:]])
-        self.constraints = {
-            name: (h, None)
-            for name, h in zip(names[1:], joint_thresholds(values, portion).tolist())
-        }
+        thresholds = joint_thresholds(values, portion).tolist()
+        self.constraints = {name: (h, None) for name, h in zip(names[1:], thresholds)}
         super().__init__(space)
         self.draws = draws
 
@@ -132,9 +130,8 @@ class Hartmann(NamedProblem):
     objective = "height"
 
     def __init__(self, wedge: bool = False):
-        self.constraints = (
-            {"total": (None, 1.6), "fifth": (0.35, None)} if wedge else {"radius": (None, 1.0)}
-        )
+        ball, planes = {"radius": (None, 1.0)}, {"total": (None, 1.6), "fifth": (0.35, None)}
+        self.constraints = planes if wedge else ball
         super().__init__(Box({f"x{i}": (0.0, 1.0) for i in range(1, 7)}))
 
     def outputs(self, x: Tensor) -> dict[str, Tensor]:
@@ -142,10 +139,8 @@ class Hartmann(NamedProblem):
             torch.tensor(t, dtype=x.dtype) for t in (HARTMANN_A, HARTMANN_P, (1.0, 1.2, 3.0, 3.2))
         )
         height = (-(A * (x[..., None, :] - P).square()).sum(dim=-1)).exp() @ weights
-        return {"height": height} | {
-            name: {"radius": x.norm(dim=-1), "total": x.sum(dim=-1), "fifth": x[..., 4]}[name]
-            for name in self.constraints
-        }
+        limited = {"radius": x.norm(dim=-1), "total": x.sum(dim=-1), "fifth": x[..., 4]}
+        return {"height": height} | {name: limited[name] for name in self.constraints}
 
 # %% ../../nbs/study/problems.ipynb #c4dbd4c0
 class Beam(NamedProblem):
@@ -194,12 +189,10 @@ class Case:
 
     def settings(self, problem: NamedProblem) -> dict[str, Any]:
         "What the optimiser is told besides the problem."
-        return {
-            "n_init": self.n_init,
-            "noise": {name: 0.0 for name in problem.constraints} | {problem.objective: self.noise},
-        }
+        noise = dict.fromkeys(problem.constraints, 0.0) | {problem.objective: self.noise}
+        return {"n_init": self.n_init, "noise": noise}
 
-
+# %% ../../nbs/study/problems.ipynb #c3f61537
 TASK_CASES = {
     "Rastrigin-1D-1C": Case("tasks", Rastrigin, 5, 100, noise=math.sqrt(0.1)),
     "Ackley-5D-2C": Case("tasks", Ackley, 20, 100),
@@ -233,108 +226,66 @@ KINDS = (  # d, length scale, constraints, kernel, feasible portion
 )
 NOISY_KINDS = ((1, 0.15, 1, "rbf", 0.4), (2, 0.25, 2, "rbf", 0.2), (4, 0.5, 2, "rbf", 0.2))
 
-
+# %% ../../nbs/study/problems.ipynb #4cae2a7b
 def drawn_cases(group: str, seed: int, noisy_seed: int) -> dict[str, Case]:
     "A case for each kind, drawn with consecutive seeds."
-    cases = {}
+    cases, suffix = {}, "-fresh" if group == "fresh" else ""
     for kinds, first, noise in ((KINDS, seed, 0.0), (NOISY_KINDS, noisy_seed, 0.1)):
         for number, kind in enumerate(kinds, start=first):
             d, _, n_constraints, kernel, _ = kind
-            name = f"GP-{d}D-{n_constraints}C-{'noisy' if noise else kernel}" + (
-                "-fresh" if group == "fresh" else ""
-            )
-            cases[name] = Case(
-                group,
-                partial(Draw, *kind, seed=number),
-                max(4, 2 * d) if d < 6 else 10,
-                noise=noise,
-            )
+            name = f"GP-{d}D-{n_constraints}C-{'noisy' if noise else kernel}{suffix}"
+            n_init = max(4, 2 * d) if d < 6 else 10
+            cases[name] = Case(group, partial(Draw, *kind, seed=number), n_init, noise=noise)
     return cases
 
 
 CASES = TASK_CASES | drawn_cases("wide", 100, 200) | LITERATURE | drawn_cases("fresh", 300, 400)
 
 # %% ../../nbs/study/problems.ipynb #a3015b43
-def in_units(problem: NamedProblem, cube: Tensor) -> Tensor:
-    "Points (..., d) of the cube in the user's units."
-    low, high = problem.bounds
-    return low + (high - low) * cube
-
-
-def merit(problem: NamedProblem, cube: Tensor) -> Tensor:
-    "The objective and the slack of each constraint at points (..., d) of the cube: (..., 1 + K), feasible where all slacks are non-negative."
-    values = problem.outputs(in_units(problem, cube))
-    return torch.cat([values[problem.objective][..., None], problem._slacks(values)], dim=-1)
-
-
 def local_optimum(
     problem: NamedProblem, start: Tensor, scale: Tensor, margin: float = 1e-11
 ) -> Tensor:
-    "The end (d,) of a local search from `start` (d,); the objective and the slacks are divided by `scale` (1 + K,)."
-    scaled = lambda u: merit(problem, u) / scale
-    at = lru_cache(maxsize=4)(
-        lambda key: scaled(torch.frombuffer(bytearray(key), dtype=torch.float64)).numpy()
-    )
-    slope = lru_cache(maxsize=4)(
-        lambda key: torch.autograd.functional.jacobian(
-            scaled, torch.frombuffer(bytearray(key), dtype=torch.float64)
-        ).numpy()
-    )
-    rule = {
-        "type": "ineq",
-        "fun": lambda u: at(u.tobytes())[1:] - margin,
-        "jac": lambda u: slope(u.tobytes())[1:],
-    }
-    end = scipy.optimize.minimize(
-        lambda u: -at(u.tobytes())[0],
-        start.numpy(),
-        jac=lambda u: -slope(u.tobytes())[0],
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(start),
-        constraints=[rule],
-        options={"maxiter": 200, "ftol": 1e-15},
-    )
-    return torch.from_numpy(np.clip(np.nan_to_num(end.x), 0, 1))
+    "The end (d,) of a search from `start` (d,); outputs are divided by `scale` (1 + K,)."
+    scaled = lambda u: objective_and_slacks(problem, u) / scale
+    return climb(scaled, start, margin, steps=200)
 
 # %% ../../nbs/study/problems.ipynb #dfe9243a
 def best_known(
     problem: NamedProblem, starts: int = 40, n: int = 2**15
 ) -> tuple[float, dict[str, float]]:
-    "The best feasible value that `starts` local searches from the best of `n` points find, and the point."
+    "The best feasible value of `starts` searches from the best of `n` points, and its point."
     cube = problem.space.sobol(n, seed=7)
-    found = merit(problem, cube)
+    found = objective_and_slacks(problem, cube)
     ok = (found[:, 1:] >= 0).all(dim=1)
     scale = torch.cat([found[ok, 0].std()[None], found[:, 1:].abs().median(dim=0).values])
-    order = torch.where(ok, found[:, 0], -math.inf).argsort(descending=True)[
-        : min(int(ok.sum()), 2000)
-    ]
-    first = apart(cube, order, starts)
+    order = torch.where(ok, found[:, 0], -math.inf).argsort(descending=True)
+    first = apart(cube, order[: min(int(ok.sum()), 2000)], starts)
     ends = problem.space.decode(
         torch.stack([*first, *(local_optimum(problem, start, scale) for start in first)])
     )
     values = problem.outputs(torch.tensor([list(x.values()) for x in ends], dtype=torch.float64))
-    rewards = reward(values[problem.objective].numpy(), problem._slacks(values).numpy())
+    rewards = reward(values[problem.objective].numpy(), problem.slacks(values).numpy())
     return float(rewards.max()), ends[int(rewards.argmax())]
 
 # %% ../../nbs/study/problems.ipynb #875a6189
-RESULTS, OPTIMA = Path("nbs/results/defaults.csv.gz"), Path("nbs/results/defaults_optima.csv")
+OPTIMA = Path("nbs/results/defaults_optima.csv")
 
 
 def stored_optima(names: Sequence[str], path: Path = OPTIMA) -> dict[str, float]:
-    "The optimum of each named case: its own if it is a task, else of the table at `path`, which grows by what it lacks."
-    table = (
-        pd.read_csv(path, dtype={"x": str}).set_index("problem")
-        if path.exists()
-        else pd.DataFrame(columns=["optimum", "x"]).rename_axis("problem")
-    )
+    "The optimum of each case: a task's own, else of the table at `path`, which grows if needed."
     problems = {name: CASES[name].make() for name in names}
-    for name, problem in problems.items():
-        if not isinstance(problem, Task) and name not in table.index:
-            value, x = best_known(problem)
-            table.loc[name] = [value, " ".join(map(repr, x.values()))]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            table.to_csv(path)
-    return {
-        name: problem.optimum if isinstance(problem, Task) else float(table.loc[name, "optimum"])
-        for name, problem in problems.items()
-    }
+    own = {name: problem.optimum for name, problem in problems.items() if isinstance(problem, Task)}
+    table = read_optima(path)
+    for name in [name for name in problems if name not in own and name not in table.index]:
+        value, x = best_known(problems[name])
+        table.loc[name] = [value, " ".join(map(repr, x.values()))]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table.to_csv(path)
+    return {name: own[name] if name in own else float(table.loc[name, "optimum"]) for name in names}
+
+
+def read_optima(path: Path) -> pd.DataFrame:
+    "The table of optima and their points, by the name of the problem; empty, if there is none."
+    if path.exists():
+        return pd.read_csv(path, dtype={"x": str}).set_index("problem")
+    return pd.DataFrame(columns=["optimum", "x"]).rename_axis("problem")

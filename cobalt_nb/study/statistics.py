@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import wilcoxon
 
-from .trials import known
+from .trials import check_known
 
 # %% auto #0
 __all__ = ['FLOOR', 'relative_regret', 'evaluations_to', 'summary', 'summaries', 'bootstrap_interval', 'paired', 'compare']
@@ -21,49 +21,39 @@ FLOOR = 1e-8
 
 
 def relative_regret(regret: np.ndarray, iteration: np.ndarray, ceiling: float) -> np.ndarray:
-    "The regret (T,) after iterations 1 to T as a share of that of the initial design, at least `FLOOR`; 1 while nothing is feasible."
+    "Regret (T,) after iterations 1 to T as a share of the initial one, `FLOOR` or more, 1 or less."
     initial = float(regret[iteration == 0][0])
     yardstick = initial if math.isfinite(initial) else ceiling
     later = np.minimum(regret[iteration > 0], yardstick)
     return np.maximum(later / yardstick, FLOOR) if yardstick > 0 else np.full(len(later), FLOOR)
 
-
-def evaluations_to(rho: np.ndarray, share: float) -> float:
-    "The number of evaluations until the relative regret rho (T,) is at most `share`; infinite if it never is."
-    reached = rho <= share
+# %% ../../nbs/study/statistics.ipynb #887564f1
+def evaluations_to(relative: np.ndarray, share: float) -> float:
+    "The evaluations until the relative regret (T,) is at most `share`; infinite if it never is."
+    reached = relative <= share
     return float(reached.argmax() + 1) if reached.any() else math.inf
 
 # %% ../../nbs/study/statistics.ipynb #d038cd69
-def summary(trial: pd.DataFrame) -> pd.Series:
+def summary(trial: pd.DataFrame) -> dict[str, float]:
     "What one trial came to."
-    rho = relative_regret(
-        trial["regret"].to_numpy(), trial["iteration"].to_numpy(), float(trial["ceiling"].iloc[0])
-    )
-    return pd.Series(
-        {
-            "final": trial["regret"].iloc[
-                -1
-            ],  # in the units of the task; infinite if nothing feasible was found
-            "log_final": math.log10(rho[-1]),  # relative to the initial regret
-            "area": float(np.log10(rho).mean()),
-            "to_1pct": evaluations_to(rho, 0.01),
-            "to_01pct": evaluations_to(rho, 0.001),
-            "cpu_seconds": trial.loc[
-                trial["iteration"].gt(0) & trial["aspect"].ne("settled"), "cpu_seconds"
-            ].mean(),  # of one suggestion; NaN if none was needed
-        }
-    )
+    regret, iteration = trial["regret"].to_numpy(), trial["iteration"].to_numpy()
+    relative = relative_regret(regret, iteration, float(trial["ceiling"].iloc[0]))
+    asked = trial["iteration"].gt(0) & trial["aspect"].ne("settled")
+    return {
+        "final": float(regret[-1]),  # in the task's units; infinite if nothing feasible was found
+        "log_final": math.log10(relative[-1]),  # relative to the initial regret
+        "area": float(np.log10(relative).mean()),
+        "to_1pct": evaluations_to(relative, 0.01),
+        "to_01pct": evaluations_to(relative, 0.001),
+        "cpu_seconds": trial.loc[asked, "cpu_seconds"].mean(),  # of one suggestion, or NaN
+    }
 
 
 def summaries(results: pd.DataFrame) -> pd.DataFrame:
     "One row a trial, for a table that `load` made."
     keys = ["protocol", "task", "method", "seed"]
-    return pd.DataFrame(
-        [
-            dict(zip(keys, name)) | summary(trial).to_dict()
-            for name, trial in results.groupby(keys, sort=False)
-        ]
-    )
+    trials = results.groupby(keys, sort=False)
+    return pd.DataFrame([dict(zip(keys, name)) | summary(trial) for name, trial in trials])
 
 # %% ../../nbs/study/statistics.ipynb #fd8bbfaf
 def bootstrap_interval(
@@ -76,33 +66,25 @@ def bootstrap_interval(
 
 
 def paired(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
-    "The differences a − b (n,): mean, interval, Wilcoxon's p, and in how many pairs a was lower or equal."
+    "The differences a − b (n,): mean, interval, Wilcoxon's p; in how many pairs a is lower, equal."
     d = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
     if not len(d) or not np.isfinite(d).all():
         raise ValueError(
-            "a comparison needs at least one pair, and finite values: use the columns log_final or area"
+            "a comparison needs at least one pair, and finite values: "
+            "use the columns log_final or area"
         )
     low, high = bootstrap_interval(d)
     p = float(wilcoxon(d, zero_method="zsplit").pvalue) if d.any() else 1.0
-    return {
-        "pairs": len(d),
-        "mean": float(d.mean()),
-        "low": low,
-        "high": high,
-        "p": p,
-        "lower": int((d < 0).sum()),
-        "equal": int((d == 0).sum()),
-    }
+    count = {"lower": int((d < 0).sum()), "equal": int((d == 0).sum())}
+    return {"pairs": len(d), "mean": float(d.mean()), "low": low, "high": high, "p": p} | count
 
-
+# %% ../../nbs/study/statistics.ipynb #7015bb0e
 def compare(table: pd.DataFrame, method: str, other: str, column: str = "area") -> pd.DataFrame:
     "`method` against `other`, task by task, for a table that `summaries` made; negative is better."
     for name in (method, other):
-        known("method", name, table["method"].unique().tolist())
-    wide = table.pivot(index=["protocol", "task", "seed"], columns="method", values=column)[
-        [method, other]
-    ].dropna()
-    cells = wide.groupby(["protocol", "task"], sort=False)
+        check_known("method", name, table["method"].unique().tolist())
+    wide = table.pivot(index=["protocol", "task", "seed"], columns="method", values=column)
+    cells = wide[[method, other]].dropna().groupby(["protocol", "task"], sort=False)
     return pd.DataFrame(
         [
             {"protocol": protocol, "task": task}
