@@ -105,7 +105,8 @@ def is_lazy_plot(found: Import) -> bool:
 
 
 def below(target: str, room: str, order: list[str]) -> bool:
-    return target in order and order.index(target) < order.index(room)
+    """Does the reader meet this target before this room?"""
+    return {target, room} <= set(order) and order.index(target) < order.index(room)
 
 
 def from_the_future(root: Path) -> list[str]:
