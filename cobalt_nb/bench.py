@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -113,15 +114,16 @@ def stepper(
 ) -> Stepper:
     "A stepper with these hyperparameters that knows the values at the first n of a pool's rows."
     settings, policy = checked_settings(problem, "paper"), Policy()
+    pool = cast(Pool, problem.space)
     if whole:
         policy = replace(policy, live_share=0.0)  # never drops a candidate
     models, archive = Models(problem, settings, policy), Archive(problem)
     for place, values in enumerate(known):
-        archive.add(problem.space.row(place), dict(values))
+        archive.add(pool.row(place), dict(values))
     for surrogate, hyper in zip(models.surrogates.values(), hypers):
         surrogate.hyper, surrogate.fitted = hyper, len(known)
     models.refresh(archive, models.fits())
-    return Stepper(models, PoolRule(problem.space, settings, policy), archive)
+    return Stepper(models, PoolRule(pool, settings, policy), archive)
 
 # %% ../nbs/tools/bench.ipynb #d14f9300
 FUNCTIONS = ("f", "c1", "c2")

@@ -120,7 +120,7 @@ class CobaltAcquisition(AcquisitionFunction):
 
     def bounds(self, X: Tensor) -> list[Bounds]:
         "The standardised bounds of every output at `X` (b, 1, d), each (b,)."
-        posterior = self.model.posterior(X)
+        posterior: Any = self.model.posterior(X)
         mean = posterior.mean.squeeze(-2) / self.scales
         variance = posterior.variance.squeeze(-2) / self.scales**2
         outputs = zip(mean.unbind(-1), variance.unbind(-1))
@@ -129,7 +129,9 @@ class CobaltAcquisition(AcquisitionFunction):
     def regions(self, X: Tensor) -> Regions:
         "The sets over the candidates `X` (b, 1, d); constraints are called by number, from 0."
         objective, *constraints = self.bounds(X)
-        return regions(objective, dict(enumerate(constraints)), dict(enumerate(self.limits)))
+        bounds: dict[Any, Bounds] = dict(enumerate(constraints))
+        limits: dict[Any, tuple[float, float]] = dict(enumerate(self.limits))
+        return regions(objective, bounds, limits)
 
     def aspects(self, X: Tensor) -> Tensor:
         "The penalised acquisition of every aspect at `X` (b, 1, d): (b, K+1)."
@@ -141,7 +143,7 @@ class CobaltAcquisition(AcquisitionFunction):
             values.append(alpha_constraint(bounds) - self.penalty * (v + depth))
         return torch.stack(values, dim=-1)
 
-    @t_batch_mode_transform(expected_q=1)
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         "The largest aspect at `X` (b, 1, d): (b,)."
         return self.aspects(X).amax(-1)
@@ -150,7 +152,7 @@ class CobaltAcquisition(AcquisitionFunction):
 class CobaltObjective(CobaltAcquisition):
     "$\\alpha_{f,t}$ over the ROI, for `optimize_acqf`."
 
-    @t_batch_mode_transform(expected_q=1)
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         "The aspect of the objective at `X` (b, 1, d): (b,)."
         return self.aspects(X)[..., 0]
@@ -163,7 +165,7 @@ class CobaltConstraint(CobaltAcquisition):
         super().__init__(*args, **kwargs)
         self.constraint = constraint
 
-    @t_batch_mode_transform(expected_q=1)
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         "The aspect of one constraint at `X` (b, 1, d): (b,)."
         return self.aspects(X)[..., 1 + self.constraint]

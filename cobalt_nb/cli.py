@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from . import __version__
 
@@ -55,7 +55,7 @@ def vessel() -> tuple[Result, Figure]:
     result = maximize(*problem, budget=60, noise=0.0)
     ax = plot_trace(result.history, result.problem)
     ax.set_ylim(-12_000, -8_000)
-    return result, ax.figure
+    return result, cast("Figure", ax.figure)
 
 # %% ../nbs/tools/cli.ipynb #8246d7d6
 def illustration() -> tuple[Result, Figure]:
@@ -72,7 +72,8 @@ def illustration() -> tuple[Result, Figure]:
         "f": lambda x: math.sin(9 * x["x"] - 1) + 1.2 * x["x"],
         "c": lambda x: math.cos(4.5 * x["x"] - 1) + 0.25 * math.sin(16 * x["x"]),
     }
-    space, rule = Box({"x": (0.0, 1.0)}), {"mode": "paper", "beta": 4.0, "noise": 0.0, "n_init": 3}
+    space = Box({"x": (0.0, 1.0)})
+    rule: dict[str, Any] = {"mode": "paper", "beta": 4.0, "noise": 0.0, "n_init": 3}
     opt = Cobalt(space, "f", {"c": (0.0, None)}, **rule)
 
     def evaluate(count: int) -> None:
@@ -81,7 +82,8 @@ def illustration() -> tuple[Result, Figure]:
             opt.tell(query, {name: function(query.x) for name, function in functions.items()})
 
     evaluate(4)
-    figure = plot_regions(opt, truth=functions)[0].figure
+    axes: Any = plot_regions(opt, truth=functions)
+    figure = axes[0].figure
     evaluate(11)
     return opt.result(), figure
 
@@ -188,7 +190,7 @@ METHOD_HELP = "only these methods (default: cobalt cobalt-paper cei cmes scbo ra
 def reproduce_options(command: argparse.ArgumentParser) -> None:
     "The options of `reproduce`."
     command.usage = "cobalt-nb reproduce [PROTOCOL ...] [options]"
-    some = {"nargs": "*", "default": ["paper", "scan"], "metavar": "PROTOCOL"}
+    some: dict[str, Any] = {"nargs": "*", "default": ["paper", "scan"], "metavar": "PROTOCOL"}
     command.add_argument("protocols", help=PROTOCOL_HELP, **some)
     add = command.add_argument
     add("--tasks", nargs="+", metavar="TASK", help="only these tasks")

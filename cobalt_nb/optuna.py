@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from .models import BETA
 from .optimizer import Cobalt
@@ -29,6 +29,7 @@ from cobalt_nb.optuna_reader import (
 )
 from .records import Query
 from .roi import Certificate
+from .spaces import Box
 
 # %% auto #0
 __all__ = ['sobol_point', 'has_models', 'ruled', 'CobaltSampler', 'suggest_functions', 'decoupled', 'StopAtGap', 'StudyReader',
@@ -47,7 +48,7 @@ _all_ = ["StudyReader", "excess", "set_within"]
 # %% ../nbs/tools/optuna.ipynb #3f56cc78
 def sobol_point(opt: Cobalt, number: int, seed: int) -> dict[str, Any]:
     "The point of this number, from 0, of a scrambled Sobol sequence over the optimiser's space."
-    space = opt.problem.space
+    space = cast(Box, opt.problem.space)
     return space.decode(space.sobol(number + 1, seed)[number:])[0]
 
 # %% ../nbs/tools/optuna.ipynb #cd162125
@@ -102,16 +103,18 @@ class CobaltSampler(StudyReader, BaseSampler):
         "The next point, all parameters of the search space together."
         check_directions(study, trial.number)
         space = dict(search_space)
-        owned = space.pop(self.evaluate, None)
+        owned = None if self.evaluate is None else space.pop(self.evaluate, None)
         if owned is not None:
-            checked_choices(trial.number, owned, self.constraints)
+            checked_choices(trial.number, owned, cast(Sequence[str], self.constraints))
         if not space:
             return {}
         with self._lock:
             trials = study.get_trials(deepcopy=False)
             memory = self.recalled(study, trials, space)
             params, function = self.proposed(memory, trials, trial.number)
-        return params if owned is None else params | {self.evaluate: function}
+        if self.evaluate is None or owned is None:
+            return params
+        return params | {self.evaluate: function}
 
     def proposed(
         self, memory: Memory, trials: Sequence[FrozenTrial], number: int
@@ -138,7 +141,8 @@ class CobaltSampler(StudyReader, BaseSampler):
         'A parameter not searched with the others: at random; "all", if it says what to evaluate.'
         check_directions(study, trial.number)
         if param_name == self.evaluate:
-            return checked_choices(trial.number, param_distribution, self.constraints)[0]
+            names = cast(Sequence[str], self.constraints)
+            return checked_choices(trial.number, param_distribution, names)[0]
         seed = seed_of(self.seed, trial.number, param_name)
         sampler = self.independent_sampler or RandomSampler(seed=seed)
         return sampler.sample_independent(study, trial, param_name, param_distribution)
@@ -162,8 +166,9 @@ class CobaltSampler(StudyReader, BaseSampler):
 # %% ../nbs/tools/optuna.ipynb #97ea1fc7
 def suggest_functions(trial: Trial, sampler: StudyReader) -> tuple[str, ...]:
     "The names of the functions that the sampler wants to know at this trial's point."
-    asked = trial.suggest_categorical(sampler.evaluate, choices(sampler.constraints))
-    return choices(sampler.constraints)[1:] if asked == ALL else (asked,)
+    offered = choices(cast(Sequence[str], sampler.constraints))
+    asked = trial.suggest_categorical(cast(str, sampler.evaluate), offered)
+    return offered[1:] if asked == ALL else (asked,)
 
 
 def decoupled(

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,7 +62,8 @@ def one_trial(study: optuna.Study, problem: NamedProblem) -> tuple[float, float]
     "Ask, evaluate and tell: the reward, and the seconds that the sampler took."
     start = time.process_time()
     trial = study.ask()
-    ranges = problem.space.parameters.items()
+    space: Any = problem.space  # a box of ranges
+    ranges = space.parameters.items()
     point = {name: trial.suggest_float(name, kind.low, kind.high) for name, kind in ranges}
     seconds = time.process_time() - start
     values = problem.values_at(point)
@@ -69,7 +71,7 @@ def one_trial(study: optuna.Study, problem: NamedProblem) -> tuple[float, float]
         set_within(trial, name, bounds, values[name])
     objective, margins = values[problem.objective], [-c for c in trial.constraints.values()]
     study.tell(trial, objective)
-    return float(reward(objective, margins)), seconds
+    return float(reward(np.asarray(objective), np.asarray(margins))), seconds
 
 
 def one_study(

@@ -66,10 +66,11 @@ def set_within(trial: Trial, name: str, bounds: Ends, value: float) -> None:
 # %% ../nbs/tools/optuna_reader.ipynb #ef455e66
 def steps(distribution: BaseDistribution) -> int | None:
     "The number of steps of a stepped range; None if it is not one. Plain integers are not."
-    step = None if isinstance(distribution, CategoricalDistribution) else distribution.step
-    if step is None or (isinstance(distribution, IntDistribution) and step == 1):
+    kind: Any = distribution  # Optuna's base class knows neither ends nor steps
+    step = None if isinstance(kind, CategoricalDistribution) else kind.step
+    if step is None or (isinstance(kind, IntDistribution) and step == 1):
         return None
-    return round((distribution.high - distribution.low) / step)
+    return round((kind.high - kind.low) / step)
 
 
 def box_spec(distribution: BaseDistribution) -> Any:
@@ -78,8 +79,9 @@ def box_spec(distribution: BaseDistribution) -> Any:
         return list(range(len(distribution.choices)))
     if (count := steps(distribution)) is not None:
         return (0, count, "int")
-    kind = "int " * isinstance(distribution, IntDistribution) + "log" * distribution.log
-    return (distribution.low, distribution.high, kind)
+    ends: Any = distribution
+    kind = "int " * isinstance(distribution, IntDistribution) + "log" * ends.log
+    return (ends.low, ends.high, kind)
 
 # %% ../nbs/tools/optuna_reader.ipynb #3433f1fc
 def searchable(distribution: BaseDistribution) -> bool:
@@ -92,16 +94,18 @@ def searchable(distribution: BaseDistribution) -> bool:
 # %% ../nbs/tools/optuna_reader.ipynb #fb426fe5
 def to_box(distribution: BaseDistribution, value: Any) -> float | int:
     "A value of an Optuna parameter as one of the `Box`."
+    kind: Any = distribution
     number = distribution.to_internal_repr(value)  # Optuna's own: a choice is its position
     if steps(distribution) is not None:
-        return round((number - distribution.low) / distribution.step)
+        return round((number - kind.low) / kind.step)
     return number if isinstance(distribution, FloatDistribution) else int(number)
 
 
 def from_box(distribution: BaseDistribution, value: float | int) -> Any:
     "A value of the `Box` as one of the Optuna parameter."
+    kind: Any = distribution
     if steps(distribution) is not None:
-        value = min(distribution.low + value * distribution.step, distribution.high)
+        value = min(kind.low + value * kind.step, kind.high)
     return distribution.to_external_repr(value)
 
 # %% ../nbs/tools/optuna_reader.ipynb #ec45df6f
@@ -294,7 +298,8 @@ class StudyReader:
         self.constraints, self.evaluate = constraints, evaluate
         self.settings = settings | {"decoupled": evaluate is not None}
         self.seed = fresh_seed() if seed is None else seed
-        self._lock, self._memory = threading.RLock(), None
+        self._lock = threading.RLock()
+        self._memory: Memory | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_lock": None, "_memory": None}
@@ -323,11 +328,11 @@ class StudyReader:
             check_constraints(trial.number, trial.constraints, names, complete)
         maximize = study.direction == StudyDirection.MAXIMIZE
         made_of = (dict(space), names, maximize, self.settings | {"seed": self.seed})
-        old = self._memory
-        if old is None or old.made_of != made_of or not old.goes_on(finished):
-            self._memory = Memory(*made_of)
-        self._memory.learn(finished, self.evaluate)
-        return self._memory
+        memory = self._memory
+        if memory is None or memory.made_of != made_of or not memory.goes_on(finished):
+            memory = self._memory = Memory(*made_of)
+        memory.learn(finished, self.evaluate)
+        return memory
 
     def certificate(
         self, study: Study, delta: float | None = None, tolerance: float = 0.0

@@ -24,6 +24,7 @@ from tqdm import tqdm
 from ..acquisition import alpha_objective
 from ..confidence import Bounds, beta_lemma, confidence_bounds, level_sets
 from ..decoupled import ManyPosteriors, run_many
+from ..information import c_1, frequency, gain_bound, greedy_gains
 from ..problem import ppf_threshold
 from ..roi import optimum_interval
 from .families import ABOVE, TWO, Family, family, objective_bounds, watch
@@ -34,10 +35,6 @@ from .trials import versions
 from cobalt_nb.theory import (
     acquisition_bound,
     beta_horizon,
-    c_1,
-    frequency,
-    gain_bound,
-    greedy_gains,
     theorem_1_steps,
     theorem_2_steps,
 )

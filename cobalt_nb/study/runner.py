@@ -106,7 +106,9 @@ def follow_parent() -> None:
     "End this process when the one that started it is gone."
 
     def wait() -> None:
-        multiprocessing.parent_process().join()
+        parent = multiprocessing.parent_process()
+        assert parent is not None  # this is a worker
+        parent.join()
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -115,7 +117,10 @@ def follow_parent() -> None:
 @contextmanager
 def process_pool(workers: int | None = None) -> Iterator[Executor]:
     "A pool of processes with one thread each; as many as there are cores, unless told."
-    options = {"mp_context": multiprocessing.get_context("spawn"), "initializer": follow_parent}
+    options: dict[str, Any] = {
+        "mp_context": multiprocessing.get_context("spawn"),
+        "initializer": follow_parent,
+    }
     with (
         environment(ONE_THREAD),
         ProcessPoolExecutor(workers or os.cpu_count(), **options) as pool,

@@ -70,6 +70,7 @@ def arena(protocol: str, task: str) -> Arena:
         space = made.candidates(entry.candidates, seed=0)
         r = made.rewards(space)
         best, worst = float(r.max()), float(r[np.isfinite(r)].min())
+    assert best is not None  # the task knows it, or the candidates do
     noise = {made.objective: entry.noise[0]} | dict.fromkeys(made.constraints, entry.noise[1])
     return Arena(made, space, entry.n_init, noise, best, best - worst)
 
@@ -79,13 +80,15 @@ Method = Callable[[Arena, int], Cobalt]
 
 def cobalt(place: Arena, seed: int, **options: Any) -> Cobalt:
     "The optimiser itself."
-    task, told = place.task, {"noise": place.noise, "n_init": place.n_init, "seed": seed}
+    task = place.task
+    told: dict[str, Any] = {"noise": place.noise, "n_init": place.n_init, "seed": seed}
     return Cobalt(place.space, task.objective, task.constraints, **told, **options)
 
 
 def baseline(name: str, place: Arena, seed: int) -> Baseline:
     "One of the baselines."
-    task, told = place.task, {"noise": place.noise, "n_init": place.n_init, "seed": seed}
+    task = place.task
+    told: dict[str, Any] = {"noise": place.noise, "n_init": place.n_init, "seed": seed}
     return Baseline(place.space, task.objective, task.constraints, method=name, **told)
 
 # %% ../../nbs/study/trials.ipynb #4371ec46
@@ -106,7 +109,9 @@ METHODS: dict[str, Method] = {
 # %% ../../nbs/study/trials.ipynb #9093727f
 def as_plain(settings: Any) -> dict[str, Any]:
     "The settings of a method as a dict, whether they are a dataclass or a mapping."
-    return asdict(settings) if is_dataclass(settings) else dict(settings)
+    if is_dataclass(settings) and not isinstance(settings, type):
+        return asdict(settings)
+    return dict(settings)
 
 # %% ../../nbs/study/trials.ipynb #f2da355e
 @dataclass(frozen=True)
@@ -163,7 +168,7 @@ def true_reward(task: Task, values: Mapping[str, float]) -> float:
     margins = [
         margin(as_interval(name, bounds), values[name]) for name, bounds in task.constraints.items()
     ]
-    return float(reward(values[task.objective], np.array(margins)))
+    return float(reward(np.asarray(values[task.objective]), np.array(margins)))
 
 
 def evaluate_and_tell(
@@ -182,7 +187,7 @@ def run_trial(trial: Trial) -> pd.DataFrame:
     place = arena(trial.protocol, trial.task)
     opt, (points, noise) = METHODS[trial.method](place, trial.seed), streams(trial.task, trial.seed)
     with one_thread:
-        rows = [
+        rows: list[dict[str, Any]] = [
             evaluate_and_tell(place, opt, x, noise)
             | {"aspect": "initial design", "cpu_seconds": 0.0}
             for x in initial_points(place, points)
@@ -191,7 +196,10 @@ def run_trial(trial: Trial) -> pd.DataFrame:
         while len(rows) < place.n_init + trial.budget and best < place.optimum:
             start = time.thread_time()
             query = opt.ask()
-            how = {"aspect": query.aspect, "cpu_seconds": time.thread_time() - start}
+            how: dict[str, Any] = {
+                "aspect": query.aspect,
+                "cpu_seconds": time.thread_time() - start,
+            }
             rows.append(evaluate_and_tell(place, opt, query.x, noise) | how)
             best = max(best, rows[-1]["reward"])
     return trial_table(trial, rows)
