@@ -10,7 +10,7 @@ import copy
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from torch import Tensor
 from .box import Step
 from .confidence import Bounds
 from .optimizer import Cobalt
-from .pool import askable
+from .pool import PoolRule, askable
 from .records import Query
 from .roi import Regions
 from .rules import widened_view
@@ -111,8 +111,9 @@ def box_view(opt: Cobalt, points: pd.DataFrame) -> tuple[dict[str, Bounds], Regi
 
 def pool_view(opt: Cobalt, points: pd.DataFrame, query: Query) -> tuple[dict[str, Bounds], Regions]:
     "What the optimiser saw when it made this query, in the order of these m points: the pool."
-    models, live, places = opt.models, opt.rule.live, opt.rule.places
-    order = [opt.problem.space.index(x) for x in points.to_dict("records")]
+    rule, space = cast(PoolRule, opt.rule), cast(Pool, opt.problem.space)
+    models, live, places = opt.models, rule.live, rule.places
+    order = [space.index(x) for x in points.to_dict("records")]
     live.revive()
     search = torch.ones(len(order), dtype=torch.bool)
     if query.aspect in opt.problem.functions:  # it explores
@@ -180,7 +181,7 @@ def drawable(space: Box | Pool) -> dict[str, Parameter]:
 # %% ../nbs/optimizer/outlook.ipynb #fe57e5ef
 def plot_regions(
     opt: Cobalt,
-    axes: Axes | Sequence[Axes] | None = None,
+    axes: Axes | Sequence[Axes] | np.ndarray | None = None,
     truth: Functions | None = None,
 ) -> Axes | np.ndarray:
     """The step that comes next.
@@ -190,16 +191,17 @@ def plot_regions(
     """
     found = drawable(opt.problem.space)
     shown = scene(opt, n=400 if len(found) == 1 else 150, truth=truth)
+    place: Any
     if len(found) == 1:
-        axes = step_axes(len(shown.limits)) if axes is None else axes
-        draw_step(axes, shown)
+        place = step_axes(len(shown.limits)) if axes is None else axes
+        draw_step(place, shown)
     else:
-        axes = axes or new_axes(5.8, 3.2)
-        draw_plane(axes, shown, isinstance(opt.problem.space, Pool))
-    last = axes if len(found) == 2 else axes[-1]
+        place = axes or new_axes(5.8, 3.2)
+        draw_plane(place, shown, isinstance(opt.problem.space, Pool))
+    last = place if len(found) == 2 else place[-1]
     for set_scale, parameter in zip((last.set_xscale, last.set_yscale), found.values()):
         scale_axis(set_scale, parameter)
-    return axes
+    return place
 
 # %% ../nbs/optimizer/outlook.ipynb #2e60bfac
 def scenes(opt: Cobalt, functions: Functions, n: int) -> list[Scene]:

@@ -69,7 +69,11 @@ def draw_reward(ax: Axes, x: np.ndarray, f: np.ndarray, r: np.ndarray) -> None:
     feasible, best = np.where(np.isfinite(r), r, np.nan), r.argmax()
     ax.plot(x, f, color=COLOURS["truth"], lw=1, label="objective $f$")
     ax.plot(x, feasible, color=COLOURS["objective"], lw=1.5, label="reward $r$, feasible")
-    star = {"ms": 11, "color": COLOURS["infeasible"], "label": r"optimum $\mathbf{x}^*$"}
+    star: dict[str, Any] = {
+        "ms": 11,
+        "color": COLOURS["infeasible"],
+        "label": r"optimum $\mathbf{x}^*$",
+    }
     ax.plot(x[best], r[best], "*", **star)
 
 
@@ -140,7 +144,7 @@ def draw_bars(
     lower, upper = unit(bounds.lower).numpy(), unit(bounds.upper).numpy()
     middle = unit((bounds.lower + bounds.upper) / 2).numpy()
     reach = np.abs([middle - lower, upper - middle])
-    look = {"color": COLOURS["objective"], "elinewidth": 6, "alpha": 0.6, "ms": 14}
+    look: dict[str, Any] = {"color": COLOURS["objective"], "elinewidth": 6, "alpha": 0.6, "ms": 14}
     ax.errorbar(labels, middle, reach, fmt="_", **look)
     ax.margins(x=0.3)
 
@@ -149,7 +153,7 @@ def draw_slice(
     ax: Axes, values: Sequence[Any], bounds: Bounds, unit: Callable[[Tensor], Tensor]
 ) -> None:
     "The band of a function over the values (m,) of a parameter; bars for the labels of a choice."
-    draw = draw_bars if isinstance(values[0], str) else draw_band
+    draw: Callable[..., None] = draw_bars if isinstance(values[0], str) else draw_band
     draw(ax, values, bounds, unit)
 
 # %% ../nbs/optimizer/plots.ipynb #9ebba917
@@ -166,9 +170,9 @@ def as_text(parameter: Parameter, values: Sequence[Any]) -> list[Any]:
 
 def panels(rows: int, columns: int, width: float, height: float) -> np.ndarray:
     "Axes (rows, columns) of this size in inches, with common scales in each row and column."
-    size, shared = (0.8 + width * columns, 0.5 + height * rows), {"sharex": "col", "sharey": "row"}
-    look = {"figsize": size, "squeeze": False, "layout": "constrained"}
-    return plt.subplots(rows, columns, **look, **shared)[1]
+    size = (0.8 + width * columns, 0.5 + height * rows)
+    look: dict[str, Any] = {"figsize": size, "squeeze": False, "layout": "constrained"}
+    return plt.subplots(rows, columns, sharex="col", sharey="row", **look)[1]
 
 # %% ../nbs/optimizer/plots.ipynb #1b1c1032
 def draw_column(
@@ -180,7 +184,8 @@ def draw_column(
     along, here = model_bounds(opt, cube, beta), model_bounds(opt, space.encode(x), beta)
     for ax, (name, bounds) in zip(axes, along.items()):
         draw_slice(ax, as_text(parameter, values), bounds, units[name])
-        middle = units[name](sum(here[name]) / 2)
+        lower, upper = here[name]
+        middle = units[name]((lower + upper) / 2)
         ax.plot(as_text(parameter, [x[key]]), middle, "ko", ms=4)
         draw_rug(ax, as_text(parameter, [point[key] for point in opt.archive.points]))
     axes[-1].set_xlabel(key)
@@ -260,7 +265,7 @@ def draw_interval(ax: Axes, found: pd.DataFrame) -> None:
     ax.fill_between(number, *ends, step="post", color=blue, alpha=0.25, lw=0, label=name)
     for end in ends:
         ax.step(number, end, where="post", color=blue, lw=0.8)
-    best = {"color": "k", "lw": 1.4, "label": "best feasible value"}
+    best: dict[str, Any] = {"color": "k", "lw": 1.4, "label": "best feasible value"}
     ax.step(number, found["best"], where="post", **best)
     ax.set(ylim=(low, high))
 

@@ -91,7 +91,9 @@ def step_axes(constraints: int = 1, figure: Figure | None = None) -> np.ndarray:
     return figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, gridspec_kw=EDGES)
 
 
-def draw_function(axes: Sequence[Axes], scene: Scene, name: str, label: str, colour: str) -> None:
+def draw_function(
+    axes: Sequence[Axes] | np.ndarray, scene: Scene, name: str, label: str, colour: str
+) -> None:
     "A function with its observations, and below it its acquisition."
     (x_name, x), (alpha, domain) = *scene.x.items(), scene.alphas[name]
     draw_band(axes[0], x, scene.bounds[name], lambda v: scene.unit(name, v))
@@ -104,7 +106,7 @@ def draw_function(axes: Sequence[Axes], scene: Scene, name: str, label: str, col
 
 # %% ../nbs/optimizer/scenes.ipynb #9dfb1513
 def draw_constraint(
-    axes: Sequence[Axes], scene: Scene, name: str, label: str, interval: Interval
+    axes: Sequence[Axes] | np.ndarray, scene: Scene, name: str, label: str, interval: Interval
 ) -> None:
     "A constraint with its limits, where it is surely met, and where it may be met."
     x, levels = next(iter(scene.x.values())), scene.sets.levels[name]
@@ -120,11 +122,12 @@ def draw_threshold(ax: Axes, level: float) -> None:
     if math.isfinite(level):
         purple, text = COLOURS["query"], r"LCB$_{f,\max}$"
         ax.axhline(level, color=purple, lw=1)
-        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        ax.annotate(text, (0.01, level), (0, 3), color=purple, fontsize=8, **place)
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data")}
+        place |= {"textcoords": "offset points", "color": purple, "fontsize": 8}
+        ax.annotate(text, (0.01, level), (0, 3), **place)
 
 # %% ../nbs/optimizer/scenes.ipynb #d3b518e9
-STAR = {"color": COLOURS["query"], "mec": "k", "mew": 0.5}
+STAR: dict[str, Any] = {"color": COLOURS["query"], "mec": "k", "mew": 0.5}
 
 
 def draw_choice(ax: Axes, scene: Scene) -> None:
@@ -143,7 +146,7 @@ def brief(reason: str, width: int = 70) -> str:
     return "\n".join(textwrap.wrap(reason, width))
 
 # %% ../nbs/optimizer/scenes.ipynb #bdbc4c7a
-def draw_step(axes: Sequence[Axes], scene: Scene) -> None:
+def draw_step(axes: Sequence[Axes] | np.ndarray, scene: Scene) -> None:
     "Figure 2: a scene on a line, with the sets of each constraint, of the objective and of all."
     (x_name, x), last = *scene.x.items(), len(axes) - 3
     for row, (name, interval) in zip(range(0, last, 2), scene.limits.items()):
@@ -182,7 +185,7 @@ def plot_step(
         sets=sets,
         alphas=acquisitions(bounds, sets, objective),
         observed=pd.concat(frames),
-        truth=truth or {},
+        truth={name: np.asarray(value) for name, value in (truth or {}).items()},
     )
     axes = step_axes()
     draw_step(axes, step)
@@ -201,9 +204,10 @@ def draw_areas(ax: Axes, scene: Scene) -> None:
     "The sets over a grid of two parameters, the mean of the objective and the border of the ROI."
     x, y = (np.unique(values) for values in scene.x.values())
     on_grid = lambda values: np.asarray(values).reshape(len(x), len(y)).T
-    tints = {"cmap": ListedColormap(list(AREAS.values())), "vmin": 0, "vmax": 2}
+    tints: dict[str, Any] = {"cmap": ListedColormap(list(AREAS.values())), "vmin": 0, "vmax": 2}
     ax.pcolormesh(x, y, on_grid(kinds(scene.sets)), shading="nearest", rasterized=True, **tints)
-    middle = scene.unit(scene.objective, sum(scene.bounds[scene.objective]) / 2)
+    lower, upper = scene.bounds[scene.objective]
+    middle = scene.unit(scene.objective, (lower + upper) / 2)
     ax.clabel(ax.contour(x, y, on_grid(middle), 6, colors="0.35", linewidths=0.6), fontsize=6)
     if 0 < scene.sets.roi.double().mean() < 1:
         ax.contour(x, y, on_grid(scene.sets.roi.double()), [0.5], colors="k", linewidths=1.8)
@@ -213,7 +217,9 @@ def draw_members(ax: Axes, scene: Scene) -> None:
     "The sets over a pool of two numeric columns: a square each, with an edge if it is in the ROI."
     colours = np.array(list(AREAS.values()))[kinds(scene.sets)]
     edges, widths = np.where(scene.sets.roi, "k", "0.7"), np.where(scene.sets.roi, 1.3, 0.4)
-    ax.scatter(*scene.x.values(), c=colours, marker="s", s=26, edgecolors=edges, linewidths=widths)
+    look: dict[str, Any] = {"c": colours, "edgecolors": edges, "linewidths": widths}
+    x, y = scene.x.values()
+    ax.scatter(x, y, marker="s", s=26, **look)
 
 # %% ../nbs/optimizer/scenes.ipynb #374839c3
 def draw_evaluations(ax: Axes, frame: pd.DataFrame, x: str, y: str) -> None:
@@ -229,7 +235,7 @@ def draw_key(ax: Axes, pool: bool) -> None:
     patches = [Patch(color=colour, label=label) for label, colour in AREAS.items()]
     border = Line2D([], [], color="k", label="region of interest", **look)
     handles = [*patches, border, *ax.get_legend_handles_labels()[0]]
-    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
     ax.legend(handles=handles, frameon=False, fontsize=8, **place)
 
 

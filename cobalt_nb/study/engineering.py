@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -107,9 +108,10 @@ Terms = dict[tuple[int, ...], float]
 
 def polynomial(terms: Terms, x: Tensor) -> Tensor:
     "The sum of coefficient times product of variables, numbered from 1, of x (..., v)."
-    return sum(
+    parts: Iterable[Any] = (
         coefficient * math.prod(x[..., i - 1] for i in term) for term, coefficient in terms.items()
     )
+    return sum(parts)
 
 
 def mean_of(*parts: Terms) -> Terms:
@@ -177,6 +179,8 @@ class Car(Task):
         self, stochastic: bool = False, shared: bool = False, seed: int = 0, **botorch: Any
     ):
         self.shared, self.generator = shared, None
+        best: Sequence[float] | None
+        worst: float | None
         best, worst = (
             (0.5, 0.97605064587, 0.5, 1.25455037735, 0.875, 0.88418912056, 0.4),
             -42.689262,

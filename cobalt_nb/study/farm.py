@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -109,7 +109,7 @@ class Converter(Task):
 
     def design(self, n: int, seed: int = 0) -> Tensor:
         "n rows of the table at random (n, 32); all, in their order, if there are no more than n."
-        everything = torch.tensor(self.space.frame.to_numpy())
+        everything = torch.tensor(cast(Pool, self.space).frame.to_numpy())
         if n >= len(everything):
             return everything
         rows = np.random.default_rng(seed).choice(len(everything), size=n, replace=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -259,7 +259,7 @@ def best_known(
     problem: NamedProblem, starts: int = 40, n: int = 2**15
 ) -> tuple[float, dict[str, float]]:
     "The best feasible value of `starts` searches from the best of `n` points, and its point."
-    cube = problem.space.sobol(n, seed=7)
+    cube = cast(Box, problem.space).sobol(n, seed=7)
     found = objective_and_slacks(problem, cube)
     ok = (found[:, 1:] >= 0).all(dim=1)
     scale = torch.cat([found[ok, 0].std()[None], found[:, 1:].abs().median(dim=0).values])
@@ -279,7 +279,8 @@ OPTIMA = Path("nbs/results/defaults_optima.csv")
 def stored_optima(names: Sequence[str], path: Path = OPTIMA) -> dict[str, float]:
     "The optimum of each case: a task's own, else of the table at `path`, which grows if needed."
     problems = {name: CASES[name].make() for name in names}
-    own = {name: problem.optimum for name, problem in problems.items() if isinstance(problem, Task)}
+    tasks = {name: problem for name, problem in problems.items() if isinstance(problem, Task)}
+    own = {name: cast(float, task.optimum) for name, task in tasks.items()}
     table = read_optima(path)
     for name in [name for name in problems if name not in own and name not in table.index]:
         value, x = best_known(problems[name])

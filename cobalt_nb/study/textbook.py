@@ -9,7 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.functional import jacobian
 
 from ..problem import Interval, as_interval, reward
-from ..spaces import Box, Pool
+from ..spaces import Box, Integer, Pool, Real
 
 # %% auto #0
 __all__ = ['slack', 'NamedProblem', 'in_units', 'Task', 'objective_and_slacks', 'climb', 'find_optimum', 'clearance_threshold',
@@ -38,6 +38,8 @@ class NamedProblem(ConstrainedSyntheticTestFunction):
 
     objective: str
     constraints: Mapping[str, tuple[float | None, float | None]]
+    bounds: Tensor  # (2, d), a buffer of BoTorch
+    optimizers: Tensor  # (number of optima, d), likewise
     _is_minimization_by_default = False
 
     def __init__(
@@ -92,7 +94,8 @@ class NamedProblem(ConstrainedSyntheticTestFunction):
 def _bounds(space: Box | Pool) -> list[tuple[float, float]]:
     "The range of each parameter."
     if isinstance(space, Box):
-        return [(parameter.low, parameter.high) for parameter in space.parameters.values()]
+        ranges = cast(Mapping[str, Real | Integer], space.parameters)
+        return [(parameter.low, parameter.high) for parameter in ranges.values()]
     return list(zip(space.frame.min().tolist(), space.frame.max().tolist()))
 
 
@@ -120,7 +123,7 @@ class Task(NamedProblem):
 
     def design(self, n: int, seed: int = 0) -> Tensor:
         "n points of a scrambled Sobol sequence (n, d), in the user's units."
-        return in_units(self, self.space.sobol(n, seed))
+        return in_units(self, cast(Box, self.space).sobol(n, seed))
 
     def candidates(self, n: int, seed: int = 0) -> Pool:
         "A candidate set of n points."
@@ -258,7 +261,8 @@ def slice_plot(
 ) -> Any:
     "The objective over two parameters (name, from, to), the `rest` fixed; infeasible is grey."
     a, b = np.meshgrid(np.linspace(*across[1:], 151), np.linspace(*up[1:], 151))
-    frame = pd.DataFrame({across[0]: a.ravel(), up[0]: b.ravel()} | rest)[list(task.space.names)]
+    columns = {across[0]: a.ravel(), up[0]: b.ravel()} | dict(rest)
+    frame = pd.DataFrame(columns)[list(task.space.names)]
     r = task.rewards(Pool(frame)).reshape(a.shape)
     ax.set(xlabel=across[0], ylabel=up[0], facecolor="0.85")
     height = np.where(np.isfinite(r), r / unit, np.nan)
