@@ -72,6 +72,7 @@ RENAMED: dict[tuple[str, str], str | None] = {
     ("optimizer", "standing"): "run.progress_text",
     ("posterior", "OneBlasThread"): "threads.OneThread",
     ("posterior", "one_blas_thread"): "threads.one_thread",
+    ("tasks", "NamedProblem"): "study.textbook.Task",
 }
 
 

@@ -23,7 +23,7 @@ from .optuna_reader import set_within
 from .problem import reward, simple_regret
 from .study.defaults import save_runs
 from .study.problems import CASES, OPTIMA, stored_optima
-from .study.textbook import NamedProblem
+from .study.textbook import Task
 from .threads import one_thread
 
 # %% auto #0
@@ -58,7 +58,7 @@ def quiet_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 # %% ../nbs/tools/optuna_bench.ipynb #5bbb4de6
-def one_trial(study: optuna.Study, problem: NamedProblem) -> tuple[float, float]:
+def one_trial(study: optuna.Study, problem: Task) -> tuple[float, float]:
     "Ask, evaluate and tell: the reward, and the seconds that the sampler took."
     start = time.process_time()
     trial = study.ask()

@@ -23,7 +23,6 @@ from ..spaces import Box
 from .engineering import Car, Spring, Vessel
 from cobalt_nb.study.textbook import (
     Ackley,
-    NamedProblem,
     Rastrigin,
     Task,
     climb,
@@ -56,7 +55,7 @@ def joint_thresholds(values: Tensor, portion: float) -> Tensor:
     return values.quantile(level, dim=1)
 
 # %% ../../nbs/study/problems.ipynb #b880cb0e
-class Draw(NamedProblem):
+class Draw(Task):
     "Functions drawn from one Gaussian process on the unit cube; `portion` of it is feasible."
 
     objective = "height"
@@ -78,7 +77,7 @@ class Draw(NamedProblem):
         return {name: draw(x) for name, draw in self.draws.items()}
 
 # %% ../../nbs/study/problems.ipynb #6f339d1b
-class Gramacy(NamedProblem):
+class Gramacy(Task):
     "A linear objective, a wavy boundary and a disc (Gramacy et al. 2016)."
 
     objective = "minus_sum"
@@ -96,7 +95,7 @@ class Gramacy(NamedProblem):
         }
 
 # %% ../../nbs/study/problems.ipynb #f7b2a2ef
-class Townsend(NamedProblem):
+class Townsend(Task):
     "Hills inside a heart-shaped outline (Townsend 2014)."
 
     objective = "height"
@@ -129,7 +128,7 @@ HARTMANN_P = (
 )
 
 
-class Hartmann(NamedProblem):
+class Hartmann(Task):
     "Four peaks in six variables, inside the unit ball or, if `wedge`, between two planes."
 
     objective = "height"
@@ -148,7 +147,7 @@ class Hartmann(NamedProblem):
         return {"height": height} | {name: limited[name] for name in self.constraints}
 
 # %% ../../nbs/study/problems.ipynb #c4dbd4c0
-class Beam(NamedProblem):
+class Beam(Task):
     "The cheapest welded beam that carries 6000 lb; weld `h` by `l`, bar `t` by `b`, in inches."
 
     objective = "minus_cost"
@@ -187,12 +186,12 @@ class Case:
     "A problem and the protocol in which it is run."
 
     group: str  # "tasks", "wide" or "fresh"
-    make: Callable[[], NamedProblem]
+    make: Callable[[], Task]
     n_init: int
     evaluations: int = 50  # after the initial ones
     noise: float = 0.0  # standard deviation, of the objective alone
 
-    def settings(self, problem: NamedProblem) -> dict[str, Any]:
+    def settings(self, problem: Task) -> dict[str, Any]:
         "What the optimiser is told besides the problem."
         noise = dict.fromkeys(problem.constraints, 0.0) | {problem.objective: self.noise}
         return {"n_init": self.n_init, "noise": noise}
@@ -247,17 +246,13 @@ def drawn_cases(group: str, seed: int, noisy_seed: int) -> dict[str, Case]:
 CASES = TASK_CASES | drawn_cases("wide", 100, 200) | LITERATURE | drawn_cases("fresh", 300, 400)
 
 # %% ../../nbs/study/problems.ipynb #a3015b43
-def local_optimum(
-    problem: NamedProblem, start: Tensor, scale: Tensor, margin: float = 1e-11
-) -> Tensor:
+def local_optimum(problem: Task, start: Tensor, scale: Tensor, margin: float = 1e-11) -> Tensor:
     "The end (d,) of a search from `start` (d,); outputs are divided by `scale` (1 + K,)."
     scaled = lambda u: objective_and_slacks(problem, u) / scale
     return climb(scaled, start, margin, steps=200)
 
 # %% ../../nbs/study/problems.ipynb #dfe9243a
-def best_known(
-    problem: NamedProblem, starts: int = 40, n: int = 2**15
-) -> tuple[float, dict[str, float]]:
+def best_known(problem: Task, starts: int = 40, n: int = 2**15) -> tuple[float, dict[str, float]]:
     "The best feasible value of `starts` searches from the best of `n` points, and its point."
     cube = cast(Box, problem.space).sobol(n, seed=7)
     found = objective_and_slacks(problem, cube)
@@ -279,8 +274,7 @@ OPTIMA = Path("nbs/results/defaults_optima.csv")
 def stored_optima(names: Sequence[str], path: Path = OPTIMA) -> dict[str, float]:
     "The optimum of each case: a task's own, else of the table at `path`, which grows if needed."
     problems = {name: CASES[name].make() for name in names}
-    tasks = {name: problem for name, problem in problems.items() if isinstance(problem, Task)}
-    own = {name: cast(float, task.optimum) for name, task in tasks.items()}
+    own = {name: one.optimum for name, one in problems.items() if one.optimum is not None}
     table = read_optima(path)
     for name in [name for name in problems if name not in own and name not in table.index]:
         value, x = best_known(problems[name])

@@ -39,7 +39,6 @@ from cobalt_nb.study.farm import (
 )
 from cobalt_nb.study.textbook import (
     Ackley,
-    NamedProblem,
     Rastrigin,
     Task,
     clearance_threshold,
@@ -48,16 +47,16 @@ from cobalt_nb.study.textbook import (
 )
 
 # %% auto #0
-__all__ = ['TASKS', 'SCAN', 'PaperTask', 'NamedProblem', 'Task', 'slack', 'Rastrigin', 'Ackley', 'clearance_threshold',
-           'rastrigin_turns', 'Vessel', 'Spring', 'Car', 'Terms', 'polynomial', 'mean_of', 'CAR_WEIGHT', 'CAR_RIBS',
-           'CAR_LOADS', 'Converter', 'ConverterSim', 'load_farm', 'FARM_COLUMNS', 'FARM_SOURCE', 'BesselJ0',
-           'distances', 'symmetric', 'interaction', 'curtailment', 'farm_power', 'PERIODS', 'DIRECTIONS',
-           'BEST_KNOWN_X', 'BEST_KNOWN_Y']
+__all__ = ['TASKS', 'SCAN', 'PaperTask', 'Task', 'slack', 'Rastrigin', 'Ackley', 'clearance_threshold', 'rastrigin_turns',
+           'Vessel', 'Spring', 'Car', 'Terms', 'polynomial', 'mean_of', 'CAR_WEIGHT', 'CAR_RIBS', 'CAR_LOADS',
+           'Converter', 'ConverterSim', 'load_farm', 'FARM_COLUMNS', 'FARM_SOURCE', 'BesselJ0', 'distances',
+           'symmetric', 'interaction', 'curtailment', 'farm_power', 'PERIODS', 'DIRECTIONS', 'BEST_KNOWN_X',
+           'BEST_KNOWN_Y']
 
 # %% ../../nbs/study/tasks.ipynb #d9c79b44
 # fmt: off
 _all_ = [
-    NamedProblem, Task, slack, Rastrigin, Ackley, clearance_threshold, rastrigin_turns,
+    Task, slack, Rastrigin, Ackley, clearance_threshold, rastrigin_turns,
     Vessel, Spring, Car, Terms, polynomial, mean_of, CAR_WEIGHT, CAR_RIBS, CAR_LOADS,
     Converter, ConverterSim, load_farm, FARM_COLUMNS, FARM_SOURCE, BesselJ0, distances, symmetric,
     interaction, curtailment, farm_power, PERIODS, DIRECTIONS, BEST_KNOWN_X, BEST_KNOWN_Y,

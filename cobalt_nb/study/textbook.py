@@ -24,8 +24,8 @@ from ..problem import Interval, as_interval, reward
 from ..spaces import Box, Integer, Pool, Real
 
 # %% auto #0
-__all__ = ['slack', 'NamedProblem', 'in_units', 'Task', 'objective_and_slacks', 'climb', 'find_optimum', 'clearance_threshold',
-           'rastrigin_turns', 'Rastrigin', 'Ackley', 'slice_plot']
+__all__ = ['slack', 'Task', 'in_units', 'objective_and_slacks', 'climb', 'find_optimum', 'clearance_threshold', 'rastrigin_turns',
+           'Rastrigin', 'Ackley', 'slice_plot']
 
 # %% ../../nbs/study/textbook.ipynb #0dc41093
 def slack(interval: Interval, value: Tensor) -> Tensor:
@@ -33,9 +33,10 @@ def slack(interval: Interval, value: Tensor) -> Tensor:
     return torch.minimum(value - interval.lower, interval.upper - value)
 
 # %% ../../nbs/study/textbook.ipynb #a68bc252
-class NamedProblem(ConstrainedSyntheticTestFunction):
+class Task(ConstrainedSyntheticTestFunction):
     "Named functions on a named space, one maximised under named intervals; a problem of BoTorch."
 
+    title: str
     objective: str
     constraints: Mapping[str, tuple[float | None, float | None]]
     bounds: Tensor  # (2, d), a buffer of BoTorch
@@ -81,35 +82,6 @@ class NamedProblem(ConstrainedSyntheticTestFunction):
         intervals = {name: as_interval(name, ends) for name, ends in self.constraints.items()}
         return torch.stack([slack(intervals[name], values[name]) for name in intervals], dim=-1)
 
-    def _value(self, name: str, point: Mapping[str, float]) -> float:
-        return self.values_at(point)[name]
-
-    def _evaluate_true(self, X: Tensor) -> Tensor:
-        return self.outputs(X)[self.objective]
-
-    def _evaluate_slack_true(self, X: Tensor) -> Tensor:
-        return self.slacks(self.outputs(X))
-
-# %% ../../nbs/study/textbook.ipynb #a449bb16
-def _bounds(space: Box | Pool) -> list[tuple[float, float]]:
-    "The range of each parameter."
-    if isinstance(space, Box):
-        ranges = cast(Mapping[str, Real | Integer], space.parameters)
-        return [(parameter.low, parameter.high) for parameter in ranges.values()]
-    return list(zip(space.frame.min().tolist(), space.frame.max().tolist()))
-
-
-def in_units(problem: NamedProblem, cube: Tensor) -> Tensor:
-    "Points (..., d) of the unit cube in the user's units."
-    low, high = problem.bounds
-    return low + (high - low) * cube
-
-# %% ../../nbs/study/textbook.ipynb #92f81bba
-class Task(NamedProblem):
-    "A problem with candidate sets and a known optimum."
-
-    title: str
-
     @property
     def optimum(self) -> float | None:
         "The largest feasible value of the objective in the whole space; None if it is not known."
@@ -143,8 +115,31 @@ class Task(NamedProblem):
         "The share of n points of the space that is feasible."
         return self.is_feasible(self.design(n, seed), noise=False).double().mean().item()
 
+    def _value(self, name: str, point: Mapping[str, float]) -> float:
+        return self.values_at(point)[name]
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        return self.outputs(X)[self.objective]
+
+    def _evaluate_slack_true(self, X: Tensor) -> Tensor:
+        return self.slacks(self.outputs(X))
+
+# %% ../../nbs/study/textbook.ipynb #a449bb16
+def _bounds(space: Box | Pool) -> list[tuple[float, float]]:
+    "The range of each parameter."
+    if isinstance(space, Box):
+        ranges = cast(Mapping[str, Real | Integer], space.parameters)
+        return [(parameter.low, parameter.high) for parameter in ranges.values()]
+    return list(zip(space.frame.min().tolist(), space.frame.max().tolist()))
+
+
+def in_units(problem: Task, cube: Tensor) -> Tensor:
+    "Points (..., d) of the unit cube in the user's units."
+    low, high = problem.bounds
+    return low + (high - low) * cube
+
 # %% ../../nbs/study/textbook.ipynb #728174cd
-def objective_and_slacks(problem: NamedProblem, cube: Tensor) -> Tensor:
+def objective_and_slacks(problem: Task, cube: Tensor) -> Tensor:
     "Objective and slacks at points (..., d) of the cube: (..., 1 + K), feasible if no slack < 0."
     values = problem.outputs(in_units(problem, cube))
     return torch.cat([values[problem.objective][..., None], problem.slacks(values)], dim=-1)
