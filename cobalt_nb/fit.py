@@ -78,11 +78,9 @@ def evidence(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, float
     L = stable_cholesky(signal + hyper.noise * torch.eye(len(X), dtype=X.dtype))
     Ky, K1 = torch.cholesky_solve(torch.stack([y, torch.ones_like(y)], dim=1), L).T
     mean = Ky.sum() / K1.sum()
-    alpha = Ky - mean * K1
-    value = (
-        -0.5 * (y - mean) @ alpha - L.diagonal().log().sum() - 0.5 * len(X) * math.log(2 * math.pi)
-    )
-    W = torch.cholesky_inverse(L).neg_().addr_(alpha, alpha)
+    a = Ky - mean * K1
+    value = -0.5 * (y - mean) @ a - L.diagonal().log().sum() - 0.5 * len(X) * math.log(2 * math.pi)
+    W = torch.cholesky_inverse(L).neg_().addr_(a, a)
     M = signal.mul_(W)  # W ∘ s²R
     row_sums = M.sum(1)
     lengthscale = xi.square().T @ row_sums - (xi * (M @ xi)).sum(0)
@@ -195,14 +193,14 @@ class Warp:
         )
 
     def forward(self, y: Tensor) -> Tensor:
-        "$w(y)$, of any shape."
+        "$\\omega(y)$, of any shape."
         if math.isinf(self.tau):
             return y
         h = self.nearest(y)
         return h + self.tau * ((y - h) / self.tau).asinh()
 
     def inverse(self, v: Tensor) -> Tensor:
-        "$w^{-1}(v)$, of any shape."
+        "$\\omega^{-1}(v)$, of any shape."
         if math.isinf(self.tau):
             return v
         h = self.nearest(v)

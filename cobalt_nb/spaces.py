@@ -64,7 +64,7 @@ def _exponent(x: float) -> int:
 # %% ../nbs/optimizer/spaces.ipynb #1fff1f1b
 @dataclass(frozen=True)
 class Integer:
-    "An integer from `low` to `high`, both included; k owns the bin from k − ½ to k + ½."
+    "An integer from `low` to `high`, both included; each owns the bin from ½ below to ½ above it."
 
     low: int
     high: int

@@ -136,7 +136,7 @@ def path_peaks(known: Known, n: int = 10, shortlist: int = 2000) -> Tensor:
 
 # %% ../../nbs/study/scores.ipynb #5a1eb20d
 def cmes(known: Known, five_sigma: bool = False) -> Score:
-    "log α of cMES-IBO; against noise, the five-sigma rule or the factor of the augmented EI."
+    "The log of cMES-IBO; against noise, the five-sigma rule or the factor of the augmented EI."
     peaks = path_peaks(known).clamp_min(known.best + (5 * known.noise if five_sigma else 0.0))
     return lambda mean, sd: (
         log_information(log_joint(mean, sd, known.limits, peaks))
