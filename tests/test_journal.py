@@ -52,7 +52,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     return run(tmp_path_factory.mktemp("journal") / "whole.jsonl")
 
 
-@pytest.mark.filterwarnings("ignore::cobalt_nb.optimizer.TornLine")
+@pytest.mark.filterwarnings("ignore::cobalt_nb.journal.TornLine")
 def test_killed_at_random_moments(undisturbed: pd.DataFrame, tmp_path: Path) -> None:
     journal, moments, kills = tmp_path / "killed.jsonl", random.Random(0), 0
     fork, start = multiprocessing.get_context("fork"), time.monotonic()
