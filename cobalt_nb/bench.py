@@ -226,3 +226,9 @@ def memory(posteriors: list[CandidatePosterior]) -> int:
     tensors = [value for p in posteriors for value in vars(p).values() if isinstance(value, Tensor)]
     storages = [tensor.untyped_storage() for tensor in tensors]
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+# %% ../nbs/tools/bench.ipynb #c81eec01
+__all__ = [
+    "bench",
+    "format_rows",
+]  # what other rooms and users rely on

@@ -169,3 +169,9 @@ class CobaltConstraint(CobaltAcquisition):
     def forward(self, X: Tensor) -> Tensor:
         "The aspect of one constraint at `X` (b, 1, d): (b,)."
         return self.aspects(X)[..., 1 + self.constraint]
+
+# %% ../nbs/tools/botorch.ipynb #f1c28897
+__all__ = [
+    "as_botorch",
+    "CobaltAcquisition",
+]  # what other rooms and users rely on

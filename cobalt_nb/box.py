@@ -234,3 +234,10 @@ class BoxRule:
         if self.settings.mode == "paper" or exploiting:
             return explore(step, beta)
         return practical(step, beta, number - self.settings.n_init)
+
+# %% ../nbs/optimizer/box.ipynb #bf436fe5
+__all__ = [
+    "BoxRule",
+    "encoded",
+    "Step",
+]  # what other rooms and users rely on

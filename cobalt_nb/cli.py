@@ -130,7 +130,8 @@ def report(args: argparse.Namespace) -> int:
 
     folder = args.results or RESULTS
     if args.claims or args.json:
-        from cobalt_nb.study.ledger import format_ledger, ledger
+        from cobalt_nb.study.ledger import ledger
+        from cobalt_nb.study.rendering import format_ledger
 
         rows = ledger(load(folder))
         print(json.dumps(rows, indent=1, ensure_ascii=False) if args.json else format_ledger(rows))
@@ -269,3 +270,8 @@ def main(argv: list[str] | None = None) -> int:
         hint = kept if args.run is reproduce else ""
         print(f"cobalt-nb: interrupted{hint}", file=sys.stderr)
         return 130
+
+# %% ../nbs/tools/cli.ipynb #92a9cbbe
+__all__ = [
+    "main",
+]  # what other rooms and users rely on

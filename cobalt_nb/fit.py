@@ -311,3 +311,16 @@ class Surrogate:
     def posterior(self, candidates: Tensor, capacity: int = 0) -> CandidatePosterior:
         "The cached posterior at `candidates` (m, d), on the model's scale."
         return CandidatePosterior(self.hyper, self.X, self.to_model(self.y), candidates, capacity)
+
+# %% ../nbs/optimizer/fit.ipynb #8a83e97e
+__all__ = [
+    "fit_map",
+    "FIT_NOISE_FLOOR",
+    "HEAVY",
+    "log_posterior",
+    "NOISE_PRIOR",
+    "OUTPUTSCALE_PRIOR",
+    "Standardizer",
+    "Surrogate",
+    "Warp",
+]  # what other rooms and users rely on

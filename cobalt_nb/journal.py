@@ -139,3 +139,12 @@ def policy_from(first: Mapping[str, Any]) -> Policy:
     for name, value in changes.items():
         fields[name] = tuple(value) if isinstance(value, list) else value
     return Policy(**fields)
+
+# %% ../nbs/optimizer/journal.ipynb #350403ca
+__all__ = [
+    "header",
+    "Journal",
+    "plain",
+    "policy_from",
+    "problem_from",
+]  # what other rooms and users rely on

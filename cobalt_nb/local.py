@@ -148,3 +148,12 @@ def free_columns(space: Box) -> np.ndarray:
     "Which columns (d,) of the cube a local search may move: those of real parameters."
     kinds = [(p.width, isinstance(p, Real)) for p in space.parameters.values()]
     return np.concatenate([np.full(width, real) for width, real in kinds])
+
+# %% ../nbs/optimizer/local.ipynb #6c0afa79
+__all__ = [
+    "apart",
+    "candidates",
+    "free_columns",
+    "PointPosterior",
+    "polished",
+]  # what other rooms and users rely on

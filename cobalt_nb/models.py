@@ -254,3 +254,14 @@ def cautious_end(models: Models, name: str, posterior: CandidatePosterior) -> Te
         return bounds.lower
     low, high = models.limits[name]
     return torch.where(bounds.lower - low < high - bounds.upper, bounds.lower, bounds.upper)
+
+# %% ../nbs/optimizer/models.ipynb #0d00e4b4
+__all__ = [
+    "BETA",
+    "checked_settings",
+    "estimates",
+    "make_surrogate",
+    "Models",
+    "Policy",
+    "Settings",
+]  # what other rooms and users rely on

@@ -226,3 +226,9 @@ class Cobalt:
         parts = self.problem, self.settings, self.models.policy, self.archive, self.models.fits()
         with one_thread:
             return judge(*parts, delta, tolerance)
+
+# %% ../nbs/optimizer/cobalt.ipynb #bd31d5e5
+__all__ = [
+    "Cobalt",
+    "make_rule",
+]  # what other rooms and users rely on

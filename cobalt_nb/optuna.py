@@ -229,3 +229,13 @@ class StopAtGap:
 #|eval: false
 if __name__ == "__main__":
     raise SystemExit("the benchmark has moved: python -m cobalt_nb.optuna_bench --help")
+
+# %% ../nbs/tools/optuna.ipynb #e3a7ce3a
+__all__ = [
+    "CobaltSampler",
+    "decoupled",
+    "excess",
+    "set_within",
+    "StopAtGap",
+    "StudyReader",
+]  # what other rooms and users rely on

@@ -347,3 +347,22 @@ class StudyReader:
             memory = self.memory(study)
             found = memory.opt.result(tolerance)
             return replace(found, x=memory.params(found.x))
+
+# %% ../nbs/tools/optuna_reader.ipynb #f97a2cc4
+__all__ = [
+    "ALL",
+    "check_arguments",
+    "check_constraints",
+    "check_directions",
+    "checked_choices",
+    "choices",
+    "constraint_names",
+    "excess",
+    "fresh_seed",
+    "Memory",
+    "OBJECTIVE",
+    "seed_of",
+    "set_within",
+    "shared_space",
+    "StudyReader",
+]  # what other rooms and users rely on

@@ -273,3 +273,19 @@ def player(film: FuncAnimation, dpi: float = 60, pause: int = 900) -> str:
     film.save("frames", writer=writer, dpi=dpi)
     frames = [base64.b64encode(image).decode() for image in writer.images]
     return PLAYER.format(last=len(frames) - 1, frames=json.dumps(frames), pause=pause)
+
+# %% ../nbs/optimizer/outlook.ipynb #40a12d69
+__all__ = [
+    "animate_steps",
+    "axis_values",
+    "draw_frame",
+    "fitted",
+    "grid",
+    "Parameter",
+    "parameters",
+    "player",
+    "plot_regions",
+    "scale_axis",
+    "scene",
+    "user_units",
+]  # what other rooms and users rely on

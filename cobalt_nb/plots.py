@@ -383,3 +383,26 @@ def plot_parallel(
     ax.spines[:].set_visible(False)
     ax.figure.colorbar(colours, ax=ax, label=f"{problem.objective}, if feasible")
     return ax
+
+# %% ../nbs/optimizer/plots.ipynb #8d34195e
+__all__ = [
+    "acquisitions",
+    "animate_steps",
+    "certified_intervals",
+    "draw_reward",
+    "draw_step",
+    "grid",
+    "largest",
+    "player",
+    "plot_certificate",
+    "plot_pairs",
+    "plot_parallel",
+    "plot_regions",
+    "plot_reward",
+    "plot_slices",
+    "plot_step",
+    "plot_trace",
+    "Scene",
+    "scene",
+    "step_axes",
+]  # what other rooms and users rely on

@@ -271,3 +271,9 @@ class PoolRule:
         share = share * len(self.live.index) / len(self.places.space)
         x = self.places.space.row(int(self.live.index[index]))
         return Suggestion(x, aspect, value, reason, share, gap)
+
+# %% ../nbs/optimizer/pool.ipynb #48d98a71
+__all__ = [
+    "askable",
+    "PoolRule",
+]  # what other rooms and users rely on

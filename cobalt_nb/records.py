@@ -202,3 +202,14 @@ def best_index(archive: Archive, values: Mapping[str, np.ndarray] | None = None)
     lacking = violation(problem, values)
     score = np.where(lacking == 0, problem.sign * values[problem.objective], np.nan)
     return int(np.nanargmax(score)) if np.isfinite(score).any() else int(lacking.argmin())
+
+# %% ../nbs/optimizer/records.ipynb #8b707b44
+__all__ = [
+    "Archive",
+    "best_index",
+    "checked_values",
+    "Query",
+    "Result",
+    "Suggestion",
+    "violation",
+]  # what other rooms and users rely on

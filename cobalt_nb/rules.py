@@ -106,3 +106,15 @@ def log_ndtr_interval(low: Tensor, high: Tensor) -> Tensor:
     low, high = torch.where(low > 0, -high, low), torch.where(low > 0, -low, high)
     upper, lower = torch.special.log_ndtr(high), torch.special.log_ndtr(low)
     return upper + torch.log1p(-torch.exp(lower - upper).clamp_max(1.0 - 1e-16))
+
+# %% ../nbs/optimizer/rules.ipynb #c1be62e7
+__all__ = [
+    "chosen",
+    "joined",
+    "log_feasibility",
+    "log_ndtr_interval",
+    "Rule",
+    "standing",
+    "View",
+    "widened_view",
+]  # what other rooms and users rely on

@@ -151,3 +151,10 @@ def minimize(
 ) -> Result:
     "The same for an objective that is to be as small as possible; see `maximize`."
     return maximize(functions, space, objective, constraints, budget, maximize=False, **options)
+
+# %% ../nbs/optimizer/run.ipynb #5392dc3f
+__all__ = [
+    "Functions",
+    "maximize",
+    "minimize",
+]  # what other rooms and users rely on

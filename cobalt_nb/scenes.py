@@ -257,3 +257,14 @@ def draw_plane(ax: Axes, scene: Scene, pool: bool) -> None:
     draw_key(ax, pool)
     ax.set(xlabel=x, ylabel=y)
     ax.set_title(brief(scene.reason), fontsize=8)
+
+# %% ../nbs/optimizer/scenes.ipynb #1910705b
+__all__ = [
+    "acquisitions",
+    "draw_plane",
+    "draw_step",
+    "largest",
+    "plot_step",
+    "Scene",
+    "step_axes",
+]  # what other rooms and users rely on

@@ -413,3 +413,14 @@ class Problem:
     def sign(self) -> float:
         "+1 to maximise, -1 to minimise: the objective times this is what the method maximises."
         return 1.0 if self.maximize else -1.0
+
+# %% ../nbs/optimizer/spaces.ipynb #cbde43dc
+__all__ = [
+    "as_parameter",
+    "Box",
+    "Categorical",
+    "Integer",
+    "Pool",
+    "Problem",
+    "Real",
+]  # what other rooms and users rely on

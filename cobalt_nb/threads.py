@@ -40,3 +40,8 @@ class OneThread:
 
 
 one_thread = OneThread()
+
+# %% ../nbs/optimizer/threads.ipynb #482d41c8
+__all__ = [
+    "one_thread",
+]  # what other rooms and users rely on

@@ -122,3 +122,33 @@ def from_the_future(root: Path) -> list[str]:
         for found in imports(ast.parse(cell.source), "", offered)
         if found.room != room and not is_lazy_plot(found) and not below(found.room, room, order)
     ]
+
+
+def unlisted(root: Path) -> list[str]:
+    """Names that a module takes from another room which does not list them in its `__all__`."""
+    listed = {room: listed_names(module_path(root, room)) for room in rooms(root)}
+    faults = []
+    for room in rooms(root):
+        tree = ast.parse(module_path(root, room).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            source = absolute(node, room) if isinstance(node, ast.ImportFrom) else ""
+            target = source.removeprefix(f"{PACKAGE}.")
+            if target in listed:
+                names = [alias.name for alias in node.names if alias.name not in listed[target]]
+                faults += [f"{room} takes {name} of {target}" for name in names if name[0] != "_"]
+    return faults
+
+
+def module_path(root: Path, room: str) -> Path:
+    return (root / PACKAGE / Path(*room.split("."))).with_suffix(".py")
+
+
+def listed_names(path: Path) -> list[str]:
+    """The last `__all__` of a module: nbdev's own at its head, or the chapter's at its end."""
+    nodes = ast.parse(path.read_text(encoding="utf-8")).body
+    lists = [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    return ast.literal_eval(lists[-1]) if lists else []

@@ -17,6 +17,14 @@ def test_no_chapter_imports_from_the_readers_future() -> None:
     assert layers.from_the_future(ROOT) == []
 
 
+def test_a_room_lists_what_others_take_from_it(tmp_path: Path) -> None:
+    assert layers.unlisted(ROOT) == []
+    copy = house.copy_of(ROOT, tmp_path / "copy")
+    with (copy / "cobalt_nb" / "run.py").open("a", encoding="utf-8") as file:
+        file.write("\nfrom cobalt_nb.pool import vague\n")
+    assert layers.unlisted(copy) == ["run takes vague of pool"]
+
+
 def test_the_floors_stand_in_their_order() -> None:
     order = layers.rooms(ROOT)
     assert len(order) == len(set(order)) > 20

@@ -105,3 +105,8 @@ class Baseline(Cobalt):
         if first["settings"].get("method") not in METHODS:
             raise ValueError("this is not the journal of a baseline; load it with Cobalt.load")
         return baseline_parts(problem_from(first), BaselineSettings(**first["settings"]))
+
+# %% ../../nbs/study/baselines.ipynb #b40a77ee
+__all__ = [
+    "Baseline",
+]  # what other rooms and users rely on

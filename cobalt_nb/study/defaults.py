@@ -240,3 +240,8 @@ def against_default(runs: pd.DataFrame, at: int) -> pd.DataFrame:
 #|eval: false
 if __name__ == "__main__":
     sys.exit(main())
+
+# %% ../../nbs/study/defaults.ipynb #4ce6c29a
+__all__ = [
+    "save_runs",
+]  # what other rooms and users rely on

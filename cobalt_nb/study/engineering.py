@@ -205,3 +205,16 @@ class Car(Task):
             for (name, terms), conditions in zip(CAR_LOADS.items(), drawn)
         }
         return {"minus_weight": -polynomial(CAR_WEIGHT, x)} | loads
+
+# %% ../../nbs/study/engineering.ipynb #567b603c
+__all__ = [
+    "Car",
+    "CAR_LOADS",
+    "CAR_RIBS",
+    "CAR_WEIGHT",
+    "mean_of",
+    "polynomial",
+    "Spring",
+    "Terms",
+    "Vessel",
+]  # what other rooms and users rely on

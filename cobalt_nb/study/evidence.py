@@ -452,3 +452,19 @@ READINGS: Mapping[str, Callable[..., Values]] = {
         *(smallest_regrets, starting_points, against_random, first_feasible, continuous_gain),
     )
 }
+
+# %% ../../nbs/study/evidence.ipynb #bcc71624
+__all__ = [
+    "against",
+    "Duel",
+    "Evidence",
+    "NAMES",
+    "NotMeasured",
+    "OURS",
+    "published",
+    "READINGS",
+    "RIVALS",
+    "shipped",
+    "theory",
+    "Values",
+]  # what other rooms and users rely on

@@ -108,3 +108,13 @@ def step_facts(f: Family, posts: ManyPosteriors, step: ManySteps, beta: float) -
         "paper_lower": max_on(objective.lower, roi),
         "reward": torch.where(feasible, f.truth[0, runs, step.index], -math.inf),
     }
+
+# %% ../../nbs/study/families.ipynb #082e8c7a
+__all__ = [
+    "ABOVE",
+    "Family",
+    "family",
+    "objective_bounds",
+    "TWO",
+    "watch",
+]  # what other rooms and users rely on

@@ -222,3 +222,22 @@ class ConverterSim(Task):
             "power_2": power[..., 1],
             "position": x.norm(dim=-1),
         }
+
+# %% ../../nbs/study/farm.ipynb #3ebfacd5
+__all__ = [
+    "BesselJ0",
+    "BEST_KNOWN_X",
+    "BEST_KNOWN_Y",
+    "Converter",
+    "ConverterSim",
+    "curtailment",
+    "DIRECTIONS",
+    "distances",
+    "FARM_COLUMNS",
+    "farm_power",
+    "FARM_SOURCE",
+    "interaction",
+    "load_farm",
+    "PERIODS",
+    "symmetric",
+]  # what other rooms and users rely on

@@ -368,3 +368,13 @@ def draw_objective(ax: Axes, task: str) -> None:
     draw_reward(ax, points["x"].to_numpy(), heights, place.task.rewards(pool)[points.index])
     ax.set_title(f"{100 * PROTOCOLS['scan'][task].portion:g} % feasible")
     ax.set_xlabel("x")
+
+# %% ../../nbs/study/figures.ipynb #5a0cfbdd
+__all__ = [
+    "METHOD_STYLE",
+    "plot_pipeline",
+    "plot_practical",
+    "plot_scan",
+    "plot_tasks",
+    "plot_trials",
+]  # what other rooms and users rely on

@@ -202,3 +202,8 @@ def ledger(results: pd.DataFrame | None = None) -> list[dict[str, str]]:
     "One row a claim: claim, where, measured, published, verdict, why."
     evidence = Evidence(shipped() if results is None else results, theory(), published())
     return [claim.row(evidence) for part in CLAIMS.values() for claim in part]
+
+# %% ../../nbs/study/ledger.ipynb #d4c7f4f5
+__all__ = [
+    "ledger",
+]  # what other rooms and users rely on

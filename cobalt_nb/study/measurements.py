@@ -380,3 +380,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 #|eval: false
 if __name__ == "__main__":
     sys.exit(main())
+
+# %% ../../nbs/study/measurements.ipynb #87e4468f
+__all__ = [
+    "as_measurement",
+    "count",
+    "counted",
+    "DELTA",
+    "Measurement",
+    "percent",
+    "THEORY",
+    "valued",
+]  # what other rooms and users rely on

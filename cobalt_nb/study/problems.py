@@ -289,3 +289,13 @@ def read_optima(path: Path) -> pd.DataFrame:
     if path.exists():
         return pd.read_csv(path, dtype={"x": str}).set_index("problem")
     return pd.DataFrame(columns=["optimum", "x"]).rename_axis("problem")
+
+# %% ../../nbs/study/problems.ipynb #888dead3
+__all__ = [
+    "Case",
+    "CASES",
+    "Gramacy",
+    "OPTIMA",
+    "stored_optima",
+    "TASK_CASES",
+]  # what other rooms and users rely on

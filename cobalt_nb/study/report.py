@@ -227,3 +227,10 @@ def write_report(folder: str | Path, out: str | Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
+
+# %% ../../nbs/study/report.ipynb #de29c803
+__all__ = [
+    "as_markdown",
+    "medians",
+    "write_report",
+]  # what other rooms and users rely on

@@ -216,3 +216,13 @@ def reproduce(
     listed = study(protocol, tasks, methods, trials, budget)
     with dask_pool(dask) if dask else process_pool(workers) as pool:
         return run_study(listed, folder, pool, progress)
+
+# %% ../../nbs/study/runner.ipynb #1d637ed4
+__all__ = [
+    "COMPARED",
+    "dask_pool",
+    "process_pool",
+    "reproduce",
+    "run_study",
+    "study",
+]  # what other rooms and users rely on

@@ -275,3 +275,12 @@ class ScboPool(PoolRule):
         allowed = askable(models, self.live, self.places, archive, pending)
         inside = self.inside(models, allowed, pending, centre, region.length, generator)
         return region_suggestion(models, inside, region, self.method, generator)
+
+# %% ../../nbs/study/scbo.ipynb #38698ada
+__all__ = [
+    "region_centre",
+    "ScboBox",
+    "ScboModels",
+    "ScboPool",
+    "trust_region",
+]  # what other rooms and users rely on

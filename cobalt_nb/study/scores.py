@@ -285,3 +285,20 @@ def climbs(step: Step, score: Score, order: Tensor) -> list[tuple[float, Tensor]
     tried = step.space.snap(torch.cat([ends, starts[-1][None]]))
     values = score_at(score, models, tried.numpy())[0].tolist()
     return [(value, x) for value, x in zip(values, tried) if step.allowed(x[None]).all()]
+
+# %% ../../nbs/study/scores.ipynb #cf640c20
+__all__ = [
+    "BaselineSettings",
+    "cei",
+    "cmes",
+    "Known",
+    "limit_rows",
+    "log_pof",
+    "query_generator",
+    "Score",
+    "ScoreBox",
+    "ScorePool",
+    "SCORES",
+    "situation",
+    "suggestion",
+]  # what other rooms and users rely on

@@ -92,3 +92,14 @@ def compare(table: pd.DataFrame, method: str, other: str, column: str = "area") 
             for (protocol, task), pairs in cells
         ]
     )
+
+# %% ../../nbs/study/statistics.ipynb #7566970b
+__all__ = [
+    "bootstrap_interval",
+    "compare",
+    "evaluations_to",
+    "FLOOR",
+    "paired",
+    "relative_regret",
+    "summaries",
+]  # what other rooms and users rely on

@@ -159,3 +159,15 @@ def load(folder: str | Path = RESULTS) -> pd.DataFrame:
     if not frames:
         raise FileNotFoundError(f"there are no trials in {str(folder)!r}")
     return pd.concat(map(labelled, frames), ignore_index=True)
+
+# %% ../../nbs/study/store.ipynb #58c6c41b
+__all__ = [
+    "labelled",
+    "load",
+    "read",
+    "read_attributes",
+    "RESULTS",
+    "save",
+    "stored_files",
+    "unpack_trials",
+]  # what other rooms and users rely on

@@ -103,3 +103,40 @@ SCAN: dict[int, PaperTask] = {
     )
     for percent in (10, 30, 50, 70, 90)
 }
+
+# %% ../../nbs/study/tasks.ipynb #8a298c15
+__all__ = [
+    "Ackley",
+    "BesselJ0",
+    "BEST_KNOWN_X",
+    "BEST_KNOWN_Y",
+    "Car",
+    "CAR_LOADS",
+    "CAR_RIBS",
+    "CAR_WEIGHT",
+    "clearance_threshold",
+    "Converter",
+    "ConverterSim",
+    "curtailment",
+    "DIRECTIONS",
+    "distances",
+    "FARM_COLUMNS",
+    "farm_power",
+    "FARM_SOURCE",
+    "interaction",
+    "load_farm",
+    "mean_of",
+    "PaperTask",
+    "PERIODS",
+    "polynomial",
+    "Rastrigin",
+    "rastrigin_turns",
+    "SCAN",
+    "slack",
+    "Spring",
+    "symmetric",
+    "Task",
+    "TASKS",
+    "Terms",
+    "Vessel",
+]  # what other rooms and users rely on

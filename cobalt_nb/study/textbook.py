@@ -262,3 +262,18 @@ def slice_plot(
     ax.set(xlabel=across[0], ylabel=up[0], facecolor="0.85")
     height = np.where(np.isfinite(r), r / unit, np.nan)
     return ax.contourf(a, b, height, levels=levels, cmap="cividis")
+
+# %% ../../nbs/study/textbook.ipynb #2e0e4ac6
+__all__ = [
+    "Ackley",
+    "clearance_threshold",
+    "climb",
+    "find_optimum",
+    "in_units",
+    "objective_and_slacks",
+    "Rastrigin",
+    "rastrigin_turns",
+    "slack",
+    "slice_plot",
+    "Task",
+]  # what other rooms and users rely on

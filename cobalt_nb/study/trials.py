@@ -237,3 +237,16 @@ def versions() -> dict[str, str]:
     "The versions of Python and of the packages that compute."
     packages = ("torch", "gpytorch", "botorch", "numpy", "scipy", "pandas")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+# %% ../../nbs/study/trials.ipynb #6214957d
+__all__ = [
+    "Arena",
+    "arena",
+    "check_known",
+    "METHODS",
+    "PROTOCOLS",
+    "run_trial",
+    "Trial",
+    "trial_settings",
+    "versions",
+]  # what other rooms and users rely on
