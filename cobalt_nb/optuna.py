@@ -238,4 +238,5 @@ __all__ = [
     "set_within",
     "StopAtGap",
     "StudyReader",
+    "suggest_functions",
 ]  # what other rooms and users rely on
