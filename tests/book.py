@@ -32,7 +32,7 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMES = ROOT / "tests" / "times.json"
-PATIENCE = 15.0  # seconds of a processor; a notebook that takes longer is run by the slow tests
+PATIENCE = 10.0  # seconds of a processor; a notebook that takes longer is run by the slow tests
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
 

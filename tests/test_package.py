@@ -34,7 +34,7 @@ IMPORT_EVERYTHING = """
 import importlib, importlib.util, pkgutil, sys
 import cobalt_nb
 for module in pkgutil.walk_packages(cobalt_nb.__path__, "cobalt_nb."):
-    if module.name != "cobalt_nb.optuna":  # the bridge to an extra
+    if not module.name.startswith("cobalt_nb.optuna"):  # the bridge to an extra
         importlib.import_module(module.name)
 for name in cobalt_nb.__all__:
     getattr(cobalt_nb, name)
