@@ -177,7 +177,7 @@ def make_result(archive: Archive, found: Certificate, guesses: Mapping[str, np.n
         problem,
     )
 
-
+# %% ../nbs/optimizer/certificates.ipynb #c43f8c3f
 def result_message(archive: Archive, found: Certificate, met: bool) -> str:
     "How the best evaluation, feasible if `met`, stands beside the certificate."
     constraints = archive.problem.constraints

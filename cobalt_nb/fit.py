@@ -225,7 +225,7 @@ def choose_warp(
 # %% ../nbs/optimizer/fit.ipynb #b558af15
 DETERMINISTIC_BONUS = 3.0
 
-
+# %% ../nbs/optimizer/fit.ipynb #ec23b98c
 class Surrogate:
     "A Gaussian process for one function of `d` inputs, in the user's units; `noise` is a variance."
 

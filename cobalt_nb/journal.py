@@ -27,7 +27,7 @@ __all__ = ['TornLine', 'Journal', 'plain', 'space_to_dict', 'space_from_dict', '
 class TornLine(UserWarning):
     "The last line of a journal was not written to its end."
 
-
+# %% ../nbs/optimizer/journal.ipynb #94f69bc1
 class Journal:
     "An append-only file of JSON lines."
 

@@ -76,7 +76,7 @@ class PointPosterior:
 # %% ../nbs/optimizer/local.ipynb #2a304e80
 PointModels = Mapping[str, PointPosterior]
 
-
+# %% ../nbs/optimizer/local.ipynb #569569ff
 class LocalSearch:
     "The functions that SLSQP calls: the gain to minimise, the room of each side, their slopes."
 

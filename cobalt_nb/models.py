@@ -79,7 +79,7 @@ def checked_settings(
     noises, prices = checked_noise(problem, noise), checked_costs(problem.functions, costs)
     return Settings(mode, beta, delta, noises, n_init, seed, decoupled, prices)
 
-
+# %% ../nbs/optimizer/models.ipynb #2a8fedff
 def checked_noise(
     problem: Problem, noise: float | Mapping[str, float] | None
 ) -> dict[str, float | None]:

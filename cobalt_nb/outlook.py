@@ -98,7 +98,7 @@ def user_units(opt: Cobalt) -> dict[str, Callable[[Tensor], Tensor]]:
     unit = lambda name, model: lambda v: sign[name] * model.from_model(v)
     return {name: unit(name, model) for name, model in opt.models.surrogates.items()}
 
-
+# %% ../nbs/optimizer/outlook.ipynb #cb55e926
 def box_view(opt: Cobalt, points: pd.DataFrame) -> tuple[dict[str, Bounds], Regions]:
     "What the optimiser's next step would see, had it these m points for candidates."
     step = Step(opt.models, opt.archive, [], len(opt.archive))
@@ -123,7 +123,7 @@ def pool_view(opt: Cobalt, points: pd.DataFrame, query: Query) -> tuple[dict[str
     bounds = {name: Bounds(*(end[order] for end in ends)) for name, ends in view.bounds.items()}
     return bounds, models.sets(bounds)
 
-
+# %% ../nbs/optimizer/outlook.ipynb #56863332
 def look_ahead(twin: Cobalt, points: pd.DataFrame) -> Outlook:
     "The next query of a `fitted` copy, and how it looks at these m points."
     query = twin.ask()

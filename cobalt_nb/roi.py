@@ -101,7 +101,7 @@ ASSUMPTIONS = (
     "the optimum is the best of the candidates, not of the points between them",
 )
 
-
+# %% ../nbs/method/roi.ipynb #e92ea10a
 @dataclass(frozen=True)
 class Certificate:
     "What is known of the constrained optimum with probability at least 1 − `delta`."

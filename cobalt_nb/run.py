@@ -135,7 +135,7 @@ def maximize(
             bar.set_postfix_str(progress_text(opt, query))
     return opt.result(0.0 if tol is None else tol)
 
-
+# %% ../nbs/optimizer/run.ipynb #cf22e3d1
 def settled(opt: Cobalt, tol: float | None) -> bool:
     "Whether the certificate has reached its tolerance, or nothing is feasible."
     return tol is not None and opt.certificate(tolerance=tol).status != "undecided"

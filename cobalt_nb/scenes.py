@@ -238,7 +238,7 @@ def draw_key(ax: Axes, pool: bool) -> None:
     place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
     ax.legend(handles=handles, frameon=False, fontsize=8, **place)
 
-
+# %% ../nbs/optimizer/scenes.ipynb #f1e5bfaf
 def draw_plane(ax: Axes, scene: Scene, pool: bool) -> None:
     "A scene with two parameters: the sets, the evaluations and the next query."
     (draw_members if pool else draw_areas)(ax, scene)

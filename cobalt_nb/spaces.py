@@ -57,7 +57,7 @@ class Real:
         ends = [end for end in (self.low, self.high) if abs(short - end) <= 0.6 * 10.0**-places]
         return ends[0] if ends else short
 
-
+# %% ../nbs/optimizer/spaces.ipynb #a3459a1e
 def _exponent(x: float) -> int:
     return math.floor(math.log10(x))
 
@@ -132,7 +132,7 @@ def as_parameter(name: str, spec: Any) -> Real | Integer | Categorical:
         )
     return _range(name, low, high, "int" in words, "log" in words)
 
-
+# %% ../nbs/optimizer/spaces.ipynb #b54ac806
 def _categorical(name: str, labels: list[Any]) -> Categorical:
     if len(labels) < 2:
         raise ValueError(f"parameter {name!r}: a list of labels needs at least two; got {labels!r}")
@@ -140,7 +140,7 @@ def _categorical(name: str, labels: list[Any]) -> Categorical:
         raise ValueError(f"parameter {name!r}: a label stands twice in {labels!r}")
     return Categorical(tuple(labels))
 
-
+# %% ../nbs/optimizer/spaces.ipynb #02815898
 def _range(name: str, low: float, high: float, integer: bool, log: bool) -> Real | Integer:
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
         raise ValueError(
@@ -229,7 +229,7 @@ class Box:
     def __repr__(self) -> str:
         return f"Box({', '.join(self.names)})"
 
-
+# %% ../nbs/optimizer/spaces.ipynb #55acef5c
 Points: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame
 
 # %% ../nbs/optimizer/spaces.ipynb #29bf5851
@@ -259,7 +259,7 @@ def _check_point(point: Mapping[str, Any] | pd.DataFrame, names: Sequence[str]) 
     if unknown := [name for name in point if name not in names]:
         raise ValueError(f"unknown parameter {unknown[0]!r}; the space has {', '.join(names)}")
 
-
+# %% ../nbs/optimizer/spaces.ipynb #0f744264
 def _checked(name: str, parameter: Real | Integer | Categorical, column: pd.Series) -> Any:
     "The column as an array, or an error that names the parameter and the value."
     if isinstance(parameter, Categorical):
@@ -281,7 +281,7 @@ def _checked(name: str, parameter: Real | Integer | Categorical, column: pd.Seri
         raise ValueError(f"parameter {name!r}: {odd[0]:g} is not a whole number")
     return values
 
-
+# %% ../nbs/optimizer/spaces.ipynb #c3ddc846
 def _snapped(parameter: Real | Integer | Categorical, block: Tensor) -> Tensor:
     return (
         block

@@ -200,7 +200,7 @@ def medians(runs: pd.DataFrame, group: str, at: int) -> pd.DataFrame:
         columns=[name for name in VARIANTS if name in table.columns],
     )
 
-
+# %% ../../nbs/study/defaults.ipynb #fc7cb22f
 def against_default(runs: pd.DataFrame, at: int) -> pd.DataFrame:
     "Each variant against the default on the runs that both have, in mean log10 regret."
     wide = (

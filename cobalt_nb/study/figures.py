@@ -210,7 +210,7 @@ def draw_curves(
 
 NUMBERS = ("low", "middle", "high")
 
-
+# %% ../../nbs/study/figures.ipynb #d79c1bc0
 def chosen(published: pd.DataFrame | None, tasks: Collection[str]) -> pd.DataFrame | None:
     "The published curves of some tasks, by methods that we know."
     if published is None:
@@ -317,7 +317,7 @@ def plot_trials(
         ax.tick_params("y", labelleft=place % 3 == 0)
     return figure
 
-
+# %% ../../nbs/study/figures.ipynb #37807864
 def draw_trials(ax: Axes, table: pd.DataFrame, column: str) -> None:
     "The trials of one task, a row a method, on a logarithmic axis with a place for infinity."
     values = table[column].to_numpy(dtype=float)

@@ -119,7 +119,7 @@ class Finding(NamedTuple):
     verdict: str
     why: str
 
-
+# %% ../../nbs/study/ledger.ipynb #756d3e17
 @dataclass(frozen=True)
 class Judge:
     "How a claim is measured and judged."
@@ -149,7 +149,7 @@ class Judge:
         )
         return Finding(measured, there, rule.verdict, why)
 
-
+# %% ../../nbs/study/ledger.ipynb #104dc8b1
 def read(name: str, evidence: Evidence, given: Mapping[str, Any]) -> Values:
     "A reading, with those of the given options that it takes."
     reading = READINGS[name]

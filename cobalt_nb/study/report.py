@@ -157,12 +157,14 @@ COLUMNS = {
     "median of the trials",
     "cpu_seconds": "Processor seconds a suggestion, median of the trials",
 }
+
+
 DUELS = (
     "COBALt against each other method, paired by seed: mean difference in the area under the "
     "log10 regret, 95 % interval, Wilcoxon's p"
 )
 
-
+# %% ../../nbs/study/report.ipynb #3c2c4983
 def section(protocol: str, results: pd.DataFrame) -> str:
     "The figures and the tables of one protocol."
     table, trials = summaries(results), results.groupby(["task", "method"])["seed"].nunique()

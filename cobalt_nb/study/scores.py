@@ -230,7 +230,7 @@ def score_at(
     slopes = (by_mean[..., None] * mean_slope + by_sd[..., None] * sd_slope).sum(0)
     return values.detach().numpy(), slopes
 
-
+# %% ../../nbs/study/scores.ipynb #9f035acf
 def ascend(
     score: Score,
     models: Sequence[PointPosterior],
