@@ -4,13 +4,12 @@
 
 # %% auto #0
 __all__ = ['NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR', 'LEARNED_NOISE_FLOOR', 'FIT_NOISE_FLOOR', 'CEILING',
-           'OUTPUTSCALE_BOUNDS', 'Noise', 'Number', 'HEAVY', 'DETERMINISTIC_BONUS', 'log_priors', 'lognormal', 'pack',
-           'unpack', 'prior_mode', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp',
-           'choose_warp', 'Surrogate']
+           'OUTPUTSCALE_BOUNDS', 'Noise', 'Number', 'HEAVY', 'log_priors', 'lognormal', 'pack', 'unpack', 'prior_mode',
+           'own_noise', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp', 'choose_warp']
 
 # %% ../nbs/optimizer/fit.ipynb #4916dca0
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -18,13 +17,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from cobalt_nb.posterior import (
-    NOISE_FLOOR,
-    CandidatePosterior,
-    Hyperparameters,
-    rbf_kernel,
-    stable_cholesky,
-)
+from .posterior import Hyperparameters, rbf_kernel, stable_cholesky
 from .threads import one_thread
 
 # %% ../nbs/optimizer/fit.ipynb #1bfc42ea
@@ -72,10 +65,21 @@ def prior_mode(d: int) -> Hyperparameters:
     return unpack(location - scale**2)
 
 # %% ../nbs/optimizer/fit.ipynb #a31f46b8
-def evidence(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, float, np.ndarray]:
-    "Log evidence of `y` (n,) at `X` (n, d), the best mean, the gradient (d + 2,) in $u$."
+def own_noise(hyper: Hyperparameters, X: Tensor, told: Tensor | None = None) -> Tensor:
+    "The noise variance (n,) of each observation at `X` (n, d): as `told` (n,), else the learned."
+    learned = torch.full_like(X[:, 0], hyper.noise)
+    return learned if told is None else torch.where(told.isnan(), learned, told)
+
+
+def evidence(
+    hyper: Hyperparameters, X: Tensor, y: Tensor, told: Tensor | None = None
+) -> tuple[float, float, np.ndarray]:
+    """Log evidence of `y` (n,) at `X` (n, d), the best mean, the gradient (d + 2,) in $u$.
+
+    `told` (n,): the variances of single observations; NaN where it is the function's own noise.
+    """
     signal, xi = rbf_kernel(X, X, hyper.lengthscale, hyper.outputscale), X / hyper.lengthscale
-    L = stable_cholesky(signal + hyper.noise * torch.eye(len(X), dtype=X.dtype))
+    L = stable_cholesky(signal + own_noise(hyper, X, told).diag())
     Ky, K1 = torch.cholesky_solve(torch.stack([y, torch.ones_like(y)], dim=1), L).T
     mean = Ky.sum() / K1.sum()
     a = Ky - mean * K1
@@ -83,10 +87,11 @@ def evidence(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, float
     W = torch.cholesky_inverse(L).neg_().addr_(a, a)
     M = signal.mul_(W)  # W ∘ s²R
     row_sums = M.sum(1)
+    learned = W.diagonal() if told is None else W.diagonal()[told.isnan()]
     lengthscale = xi.square().T @ row_sums - (xi * (M @ xi)).sum(0)
     gradient = [
         *lengthscale.tolist(),
-        0.5 * hyper.noise * float(W.trace()),
+        0.5 * hyper.noise * float(learned.sum()),
         0.5 * float(row_sums.sum()),
     ]
     return float(value), float(mean), np.array(gradient)
@@ -109,9 +114,11 @@ def log_bounds(
     return lower, upper
 
 # %% ../nbs/optimizer/fit.ipynb #2141846e
-def log_posterior(hyper: Hyperparameters, X: Tensor, y: Tensor) -> tuple[float, float, np.ndarray]:
+def log_posterior(
+    hyper: Hyperparameters, X: Tensor, y: Tensor, told: Tensor | None = None
+) -> tuple[float, float, np.ndarray]:
     "$\\mathcal{J}$ with the best mean, that mean, and the gradient (d + 2,)."
-    value, mean, gradient = evidence(hyper, X, y)
+    value, mean, gradient = evidence(hyper, X, y, told)
     prior, slope = lognormal(pack(hyper), *log_priors(X.shape[1]))
     return value + prior.sum(), mean, gradient + slope
 
@@ -124,12 +131,13 @@ def fit_map(
     learn_outputscale: bool = False,
     tolerance: float = 2e-9,
     floor: float = FIT_NOISE_FLOOR,
+    told: Tensor | None = None,
 ) -> Hyperparameters:
     "The densest hyperparameters given `y` (n,) at `X` (n, d); never worse than `start`."
     lower, upper = log_bounds(X.shape[1], noise, learn_outputscale, floor)
 
     def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        value, _, gradient = log_posterior(unpack(u), X, y)
+        value, _, gradient = log_posterior(unpack(u), X, y, told)
         return -value / len(X), np.where(lower < upper, -gradient / len(X), 0.0)
 
     first = np.clip(pack(start or prior_mode(X.shape[1])), lower, upper)
@@ -137,7 +145,7 @@ def fit_map(
     with one_thread:
         found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     best = found.x if found.fun < loss(first)[0] else first
-    return unpack(best, mean=log_posterior(unpack(best), X, y)[1])
+    return unpack(best, mean=log_posterior(unpack(best), X, y, told)[1])
 
 # %% ../nbs/optimizer/fit.ipynb #f69b03d5
 Number = TypeVar("Number", Tensor, float)
@@ -222,105 +230,19 @@ def choose_warp(
         return plain
     return Warp(lower, upper, tau=float(distance[distance > 0].quantile(0.1)))
 
-# %% ../nbs/optimizer/fit.ipynb #b558af15
-DETERMINISTIC_BONUS = 3.0
-
-# %% ../nbs/optimizer/fit.ipynb #ec23b98c
-class Surrogate:
-    "A Gaussian process for one function of `d` inputs, in the user's units; `noise` is a variance."
-
-    def __init__(
-        self,
-        d: int,
-        lower: float | None = None,
-        upper: float | None = None,
-        noise: Noise = None,
-        learn_outputscale: bool = False,
-        growth: float = 0.1,
-        heavy: float = HEAVY,
-        fit_floor: float = FIT_NOISE_FLOOR,
-        noise_floor: float = NOISE_FLOOR,
-    ):
-        self.X = torch.empty(0, d, dtype=torch.float64)
-        self.y = torch.empty(0, dtype=torch.float64)
-        self.noise = noise if noise is None or isinstance(noise, tuple) else (noise, noise)
-        self.learn_outputscale, self.growth, self.heavy = learn_outputscale, growth, heavy
-        self.fit_floor, self.noise_floor = fit_floor, noise_floor
-        self.fitted, self.fitted_cold = 0, 0  # numbers of observations at the last fits
-        self.warp, self.standardizer, self.hyper = Warp(lower, upper), Standardizer(), prior_mode(d)
-
-    def tell(self, X: Tensor, y: Tensor | float) -> None:
-        "Add one observation, `X` (d,) and a number, or several, `X` (q, d) and `y` (q,)."
-        self.X = torch.cat([self.X, X.reshape(-1, self.X.shape[1])])
-        self.y = torch.cat([self.y, torch.as_tensor(y, dtype=torch.float64).reshape(-1)])
-
-    def to_model(self, y: Tensor) -> Tensor:
-        "From the user's units to the model's scale."
-        return self.standardizer.forward(self.warp.forward(y))
-
-    def from_model(self, v: Tensor) -> Tensor:
-        "From the model's scale to the user's units; increasing, so it serves bounds too."
-        return self.warp.inverse(self.standardizer.inverse(v))
-
-    @property
-    def thresholds(self) -> tuple[float, float]:
-        "The interval on the model's scale; an open end is infinite."
-        lower = -math.inf if self.warp.lower is None else self.warp.lower
-        upper = math.inf if self.warp.upper is None else self.warp.upper
-        return self.standardizer.forward(lower), self.standardizer.forward(upper)
-
-    def refit_due(self) -> bool:
-        "Whether the data have grown by the share `growth` since the last refit."
-        return len(self.y) - self.fitted >= max(1, self.growth * self.fitted)
-
-    def refit(self) -> None:
-        "Choose warp, standardisation and hyperparameters anew."
-        if not len(self.y):
-            return
-        if not self.noise or not self.noise[1]:
-            first = self.y[: max(10, 2 * self.X.shape[1] + 2)]
-            self.warp = choose_warp(first, self.warp.lower, self.warp.upper, self.heavy)
-        self.standardizer = Standardizer.fit(self.warp.forward(self.y))
-        starts: list[Hyperparameters | None] = [self.hyper]
-        self.fitted = len(self.y)
-        if self.fitted >= 1.25 * self.fitted_cold:
-            starts, self.fitted_cold = [self.hyper, None], self.fitted
-        self.hyper = self.best_fit(starts)
-
-    def best_fit(self, starts: list[Hyperparameters | None]) -> Hyperparameters:
-        "The densest fit from these starts; unknown noise is tried as none and as some."
-        y, scale = self.to_model(self.y), self.standardizer.scale
-        levels: list[Noise] = [None, 0.0]
-        if self.noise is not None:
-            levels = [(self.noise[0] / scale / scale, self.noise[1] / scale / scale)]
-        learn, floor = self.learn_outputscale, self.fit_floor
-        ends = [
-            fit_map(self.X, y, noise, start, learn, tolerance=1e-7, floor=floor)
-            for noise in levels
-            for start in starts
-        ]
-
-        def density(hyper: Hyperparameters) -> float:
-            bonus = DETERMINISTIC_BONUS if hyper.noise <= floor else 0.0
-            noise_prior = float(lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
-            return log_posterior(hyper, self.X, y)[0] - noise_prior + bonus
-
-        best = max(ends, key=density)
-        return replace(best, noise=self.noise_floor) if best.noise <= floor else best
-
-    def posterior(self, candidates: Tensor, capacity: int = 0) -> CandidatePosterior:
-        "The cached posterior at `candidates` (m, d), on the model's scale."
-        return CandidatePosterior(self.hyper, self.X, self.to_model(self.y), candidates, capacity)
-
 # %% ../nbs/optimizer/fit.ipynb #8a83e97e
 __all__ = [
+    "choose_warp",
     "fit_map",
     "FIT_NOISE_FLOOR",
     "HEAVY",
     "log_posterior",
+    "lognormal",
+    "Noise",
     "NOISE_PRIOR",
     "OUTPUTSCALE_PRIOR",
+    "own_noise",
+    "prior_mode",
     "Standardizer",
-    "Surrogate",
     "Warp",
 ]  # what other rooms and users rely on

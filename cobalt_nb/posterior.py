@@ -59,11 +59,13 @@ def prior_samples(hyper: Hyperparameters, X: Tensor, n: int, generator: torch.Ge
     return hyper.mean + white @ L.T
 
 # %% ../nbs/method/posterior.ipynb #6cc9d710
-def noisy_covariance(hyper: Hyperparameters, X: Tensor) -> Tensor:
-    "$\\mathbf{K}_t + \\sigma^2 \\mathbf{I}$ of the observed points `X` (n, d): (n, n)."
-    return rbf_kernel(X, X, hyper.lengthscale, hyper.outputscale) + hyper.noise * torch.eye(
-        len(X), dtype=X.dtype
-    )
+def noisy_covariance(hyper: Hyperparameters, X: Tensor, noise: Tensor | None = None) -> Tensor:
+    """$\\mathbf{K}_t + \\sigma^2 \\mathbf{I}$ of the observed points `X` (n, d): (n, n).
+
+    `noise` (n,), if given, are the variances of the single observations in place of $\\sigma^2$.
+    """
+    own = hyper.noise * torch.eye(len(X), dtype=X.dtype) if noise is None else noise.diag()
+    return rbf_kernel(X, X, hyper.lengthscale, hyper.outputscale) + own
 
 
 def posterior_mean(hyper: Hyperparameters, X: Tensor, y: Tensor, Z: Tensor) -> Tensor:
@@ -89,9 +91,17 @@ def grown(A: Tensor, *shape: int) -> Tensor:
 class GrowingFactor:
     "The factor `L` (n, n) of the noisy covariance at `X` (n, d), and `z` $= L^{-1}(y - \\mu_0)$."
 
-    def __init__(self, hyper: Hyperparameters, X: Tensor, y: Tensor, capacity: int = 0):
+    def __init__(
+        self,
+        hyper: Hyperparameters,
+        X: Tensor,
+        y: Tensor,
+        capacity: int = 0,
+        noise: Tensor | None = None,
+    ):
         self.hyper, self.n, self._X = hyper, len(X), X
-        self._L = stable_cholesky(noisy_covariance(hyper, X))
+        self._L = stable_cholesky(noisy_covariance(hyper, X, noise))
+        self._noise = torch.full_like(y, hyper.noise) if noise is None else noise
         above = (y - hyper.mean)[:, None]
         self._z = torch.linalg.solve_triangular(self._L, above, upper=False)[:, 0]
         if capacity > self.n:
@@ -100,6 +110,7 @@ class GrowingFactor:
     X = property(lambda self: self._X[: self.n])
     L = property(lambda self: self._L[: self.n, : self.n])
     z = property(lambda self: self._z[: self.n])
+    noise = property(lambda self: self._noise[: self.n])
 
     def kernel(self, X: Tensor, Z: Tensor) -> Tensor:
         "The prior covariance between the rows of `X` (n, d) and `Z` (m, d): (n, m)."
@@ -113,15 +124,18 @@ class GrowingFactor:
         "Make room for `rows` observations."
         self._X = grown(self._X, rows, self._X.shape[1])
         self._L, self._z = grown(self._L, rows, rows), grown(self._z, rows)
+        self._noise = grown(self._noise, rows)
 
-    def push(self, x: Tensor, l: Tensor, y: float | None) -> tuple[float, float]:
+    def push(
+        self, x: Tensor, l: Tensor, y: float | None, noise: float | None = None
+    ) -> tuple[float, float]:
         "Append `x` (d,), where `l` $= L^{-1}k_t(x)$ (n,); returns the pivot and the new `z`."
-        n, noise = self.n, max(self.hyper.noise, NOISE_FLOOR)
+        n, noise = self.n, max(self.hyper.noise if noise is None else noise, NOISE_FLOOR)
         pivot = math.sqrt(max(self.hyper.outputscale + noise - float(l @ l), noise))
         surprise = 0.0 if y is None else (float(y) - self.hyper.mean - float(l @ self.z)) / pivot
         if n == len(self._z):
             self.reserve(n + max(16, n // 4))
-        self._X[n], self._z[n] = x, surprise
+        self._X[n], self._z[n], self._noise[n] = x, surprise, noise
         self._L[n, :n], self._L[:n, n], self._L[n, n] = l, 0.0, pivot
         self.n = n + 1
         return pivot, surprise
@@ -138,8 +152,9 @@ class CandidatePosterior(GrowingFactor):
         candidates: Tensor,
         capacity: int = 0,
         chunk: int = 500,
+        noise: Tensor | None = None,
     ):
-        super().__init__(hyper, X, y, capacity)
+        super().__init__(hyper, X, y, capacity, noise)
         self.candidates, self._V = candidates, X.new_empty(len(self._z), len(candidates))
         for start in range(0, len(candidates), chunk):
             self.V[:, start : start + chunk] = self.solve(candidates[start : start + chunk])
@@ -156,19 +171,22 @@ class CandidatePosterior(GrowingFactor):
         if rows > len(self._V):
             self._V = grown(self._V, rows, len(self.candidates))
 
-    def push(self, x: Tensor, l: Tensor, y: float | None) -> tuple[float, float]:
+    def push(
+        self, x: Tensor, l: Tensor, y: float | None, noise: float | None = None
+    ) -> tuple[float, float]:
         "Append `x` (d,) to the factor and to `V`, with `l` $= L^{-1}k_t(x)$ (n,); move the mean."
         row = self.kernel(x[None], self.candidates)[0].sub_(l @ self.V)
-        pivot, surprise = super().push(x, l, y)
+        pivot, surprise = super().push(x, l, y, noise)
         self._V[self.n - 1] = row.div_(pivot)
         self.mean = self.mean + surprise * row
         self.variance = torch.addcmul(self.variance, row, row, value=-1).clamp_min_(0)
         return pivot, surprise
 
-    def append(self, x: Tensor, y: float | None = None) -> None:
+    def append(self, x: Tensor, y: float | None = None, noise: float | None = None) -> None:
         "Condition on `y` at any point `x` (d,); without `y`, on the posterior mean there."
         same = (self.candidates == x).all(1).nonzero()  # at a candidate, `V` has the solution
-        self.push(x, self.V[:, same[0, 0]].clone() if len(same) else self.solve(x[None])[:, 0], y)
+        l = self.V[:, same[0, 0]].clone() if len(same) else self.solve(x[None])[:, 0]
+        self.push(x, l, y, noise)
 
     def observe(self, index: int, y: float | None = None) -> None:
         "Condition on `y` at candidate `index`; without `y`, on the posterior mean there."
@@ -195,6 +213,7 @@ class CandidatePosterior(GrowingFactor):
         missed = ahead.kernel(ahead.X[n:], self.candidates).sub_(ahead.L[n:, :n] @ self.V)
         rows = torch.linalg.solve_triangular(ahead.L[n:, n:], missed, upper=False)
         self.n, self._X, self._L, self._z = ahead.n, ahead._X, ahead._L, ahead._z
+        self._noise = ahead._noise
         if len(self._z) > len(self._V):
             self._V = grown(self._V, len(self._z), len(self.candidates))
         self._V[n : self.n] = rows
@@ -276,6 +295,8 @@ def sample_paths(
         else fourier_samples(hyper, points, n, generator, features)
     )
     seen, paths = prior[:, : posterior.n], prior[:, posterior.n :]
-    noise = math.sqrt(hyper.noise) * torch.randn(seen.shape, dtype=seen.dtype, generator=generator)
-    drawn = torch.linalg.solve_triangular(posterior.L, (seen + noise - hyper.mean).T, upper=False)
+    white = torch.randn(seen.shape, dtype=seen.dtype, generator=generator)
+    drawn = torch.linalg.solve_triangular(
+        posterior.L, (seen + posterior.noise.sqrt() * white - hyper.mean).T, upper=False
+    )
     return paths + (posterior.z[:, None] - drawn).T @ posterior.V
