@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,18 +20,39 @@ from .problem import Interval, feasible, margin
 from .spaces import Problem
 
 # %% auto #0
-__all__ = ['checked_values', 'Archive', 'Query', 'Suggestion', 'Result', 'violation', 'best_index']
+__all__ = ['Told', 'split_values', 'checked_values', 'plain_scalar', 'Archive', 'Query', 'Suggestion', 'Result', 'violation',
+           'best_index']
 
 # %% ../nbs/optimizer/records.ipynb #4e5341e4
+class Told(NamedTuple):
+    "An answer taken apart."
+
+    values: dict[str, float]  # of every function of the problem, NaN: not observed
+    failed: frozenset[str]  # functions that were tried and gave nothing
+    extras: dict[str, Any]  # whatever else came, as plain scalars
+
+
+def split_values(problem: Problem, values: Mapping[str, Any], asked: Iterable[str] = ()) -> Told:
+    """An answer as values, failures and extras; an error names what is wrong.
+
+    `asked`: the functions that a query asked for; without a value they count as failed. If
+    no function has a key at all, every function that was asked for failed, or simply every one.
+    """
+    known = checked_values(problem, values)
+    missing = {name for name, value in known.items() if math.isnan(value)}
+    tried = {name for name in known if name in values} | set(asked) or set(known)
+    others = {name: value for name, value in values.items() if name not in known}
+    extras = {str(name): plain_scalar(value) for name, value in others.items()}
+    return Told(known, frozenset(missing & tried), extras)
+
+# %% ../nbs/optimizer/records.ipynb #a8b99f5e
 def checked_values(problem: Problem, values: Mapping[str, Any]) -> dict[str, float]:
-    "The told values as floats, NaN for what was not observed; an error names what is wrong."
-    listed = ", ".join(problem.functions)
+    "Every function's told value as a float, NaN if none; other keys are left alone."
     if not isinstance(values, Mapping):
+        listed = ", ".join(problem.functions)
         raise ValueError(
             f"what was observed must be a dict with a value for each of {listed}; got {values!r}"
         )
-    if unknown := [name for name in values if name not in problem.functions]:
-        raise ValueError(f"unknown function {unknown[0]!r}; this problem has {listed}")
     return {name: _checked_value(name, values.get(name)) for name in problem.functions}
 
 
@@ -44,10 +66,20 @@ def _checked_value(name: str, value: Any) -> float:
         ) from None
     if math.isinf(number):
         raise ValueError(
-            f"function {name!r}: the value is infinite; use NaN for a value that was not observed, "
-            "or a large finite number for a penalty"
+            f"function {name!r}: the value is infinite; use NaN for a value that was not observed"
         )
     return number
+
+# %% ../nbs/optimizer/records.ipynb #9a58af10
+def plain_scalar(value: Any) -> Any:
+    "A value as JSON can write it: a text, a number, a truth or None; anything else as its text."
+    if getattr(value, "size", None) == 1 and hasattr(value, "item"):  # of NumPy or pandas
+        value = value.item()
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
 
 # %% ../nbs/optimizer/records.ipynb #b30a1ede
 class Archive:
@@ -56,28 +88,63 @@ class Archive:
     def __init__(self, problem: Problem):
         self.problem = problem
         self.points: list[dict[str, Any]] = []
-        self.values: list[dict[str, float]] = []
+        self.values: list[dict[str, float]] = []  # of every function, NaN: not observed
+        self.errors: list[dict[str, float]] = []  # standard errors, only those that were told
+        self.extras: list[dict[str, Any]] = []  # what else the user's function returned
+        self.failures: list[frozenset[str]] = []  # the functions that were tried in vain
         self.cube = torch.empty(0, problem.space.dim, dtype=torch.float64)
 
     def __len__(self) -> int:
         return len(self.points)
 
-    def add(self, x: Mapping[str, Any], values: dict[str, float]) -> None:
-        "Remember checked `values` at the point `x`."
-        row = self.problem.space.encode(x)
-        self.points.append({name: x[name] for name in self.problem.space.names})
-        self.values.append(values)
+    def add(
+        self,
+        x: Mapping[str, Any],
+        values: Mapping[str, float],
+        errors: Mapping[str, float] | None = None,
+        extras: Mapping[str, Any] | None = None,
+        failed: Iterable[str] | None = None,
+    ) -> None:
+        """Remember checked `values` at the point `x`; the archive keeps copies.
+
+        `errors`: standard errors by function. `extras`: whatever else came. `failed`: functions
+        that were tried in vain; None means all of them if nothing was observed, else none.
+        """
+        row, functions = self.problem.space.encode(x), self.problem.functions
+        if failed is None:
+            nothing = all(math.isnan(values.get(name, math.nan)) for name in functions)
+            failed = functions if nothing else ()
+        self.points.append(deepcopy({name: x[name] for name in self.problem.space.names}))
+        self.values.append({name: values.get(name, math.nan) for name in functions})
+        self.errors.append(dict(errors or {}))
+        self.extras.append(dict(extras or {}))
+        self.failures.append(frozenset(failed))
         self.cube = torch.cat([self.cube, row])
 
     def column(self, name: str) -> Tensor:
         "What was told of the function `name` (n,), NaN where it was not observed."
         return torch.tensor([values[name] for values in self.values], dtype=torch.float64)
 
+    def error_column(self, name: str) -> Tensor:
+        "The standard errors (n,) that were told with `name`, NaN where none was."
+        told = [errors.get(name, math.nan) for errors in self.errors]
+        return torch.tensor(told, dtype=torch.float64)
+
     def data(self, name: str) -> tuple[Tensor, Tensor]:
-        "X (n, d) in the cube and y (n,) of one function; an objective to minimise is negated."
+        "X (k, d) in the cube and y (k,) of one function; an objective to minimise is negated."
         y = self.column(name) * (self.problem.sign if name == self.problem.objective else 1.0)
         observed = ~y.isnan()
         return self.cube[observed], y[observed]
+
+    def data_errors(self, name: str) -> Tensor:
+        "The standard errors (k,) beside what `data` returns, NaN where none was told."
+        return self.error_column(name)[~self.column(name).isnan()]
+
+    def tried(self, name: str) -> tuple[Tensor, Tensor]:
+        "Every attempt at one function: X (k, d) in the cube, and whether it worked (k,)."
+        worked = ~self.column(name).isnan()
+        failed = torch.tensor([name in names for names in self.failures], dtype=torch.bool)
+        return self.cube[worked | failed], worked[worked | failed]
 
     def feasible(self) -> np.ndarray:
         "Whether each evaluation (n,) showed every constraint within its interval."
@@ -208,8 +275,11 @@ __all__ = [
     "Archive",
     "best_index",
     "checked_values",
+    "plain_scalar",
     "Query",
     "Result",
+    "split_values",
     "Suggestion",
+    "Told",
     "violation",
 ]  # what other rooms and users rely on
