@@ -23,9 +23,10 @@ from torch import Tensor
 
 from .acquisition import alpha_constraint, alpha_objective
 from .confidence import Bounds, confidence_bounds
-from .fit import NOISE_PRIOR, OUTPUTSCALE_PRIOR, Surrogate
+from .fit import NOISE_PRIOR, OUTPUTSCALE_PRIOR
 from .posterior import NOISE_FLOOR, Hyperparameters
 from .roi import Regions, regions
+from .surrogate import Surrogate
 
 # %% auto #0
 __all__ = ['noise_likelihood', 'gp_kernel', 'as_botorch', 'surrogate_model', 'output_scales', 'outside_roi', 'inside_limits',

@@ -15,32 +15,37 @@ from torch import Tensor
 
 from .algorithms import all_bounds
 from .confidence import Bounds
-from .local import PointPosterior, apart, candidates, free_columns, polished
+from cobalt_nb.local import (
+    PointChance,
+    PointPosterior,
+    apart,
+    candidates,
+    free_columns,
+    polished,
+)
 from .models import Models, Settings, estimates
 from .records import Archive, Query, Suggestion, best_index
 from .roi import Regions, roi_objective
-from .rules import chosen, joined, log_feasibility, standing, widened_view
+from cobalt_nb.rules import (
+    chosen,
+    joined,
+    least_chance,
+    log_feasibility,
+    risk_note,
+    standing,
+    widened_view,
+)
 from .spaces import Box, Pool
 
 # %% auto #0
-__all__ = ['encoded', 'far_from_failures', 'with_incumbent', 'Step', 'score', 'suggested', 'explore', 'climbed', 'exploit',
-           'best_sure_point', 'practical', 'explore_alone', 'BoxRule']
+__all__ = ['encoded', 'with_incumbent', 'Step', 'score', 'suggested', 'explore', 'climbed', 'exploit', 'best_sure_point',
+           'practical', 'explore_alone', 'BoxRule']
 
 # %% ../nbs/optimizer/box.ipynb #587fd110
 def encoded(space: Box | Pool, queries: Sequence[Query]) -> Tensor:
     "The points of the queries in the cube (q, d)."
     rows = [space.encode(query.x) for query in queries]
     return torch.cat([torch.empty(0, space.dim, dtype=torch.float64), *rows])
-
-
-def far_from_failures(archive: Archive, points: Tensor) -> Tensor:
-    "Whether each of the `points` (m, d) is not too near to an evaluation that failed."
-    failed = torch.from_numpy(archive.failed())
-    if failed.all():
-        return torch.ones(len(points), dtype=torch.bool)
-    bad, good = archive.cube[failed], archive.cube[~failed]
-    reach = torch.cdist(bad, good).amin(dim=1) / 2
-    return (torch.cdist(points, bad) > reach).all(dim=1)
 
 # %% ../nbs/optimizer/box.ipynb #9ec3009b
 def with_incumbent(sets: Regions, objective: Bounds, lower: float) -> Regions:
@@ -54,7 +59,15 @@ def with_incumbent(sets: Regions, objective: Bounds, lower: float) -> Regions:
 class Step:
     "What is known when a suggestion is due: candidates `points` (m, d), posteriors, incumbent."
 
-    def __init__(self, models: Models, archive: Archive, pending: Sequence[Query], number: int):
+    def __init__(
+        self,
+        models: Models,
+        archive: Archive,
+        pending: Sequence[Query],
+        number: int,
+        risk: bool = False,
+    ):
+        "With `risk`, candidates that probably fail are kept."
         self.models, self.archive = models, archive
         self.space: Box = models.problem.space  # type: ignore[assignment]
         self.objective = models.problem.objective
@@ -65,6 +78,7 @@ class Step:
         self.incumbent = archive.cube[best_index(archive, estimates(models, archive))]
         seed = 1_000_003 * models.settings.seed + number
         drawn = candidates(self.space, self.incumbent, seed, models.policy)
+        self.least = 0.0 if risk else least_chance(models, drawn)
         allowed = self.allowed(drawn)
         self.points = drawn[allowed] if allowed.any() else drawn
         self.posteriors = models.posteriors(self.points)
@@ -73,9 +87,9 @@ class Step:
                 self.posteriors[name].append(x)
 
     def allowed(self, points: Tensor) -> Tensor:
-        "Whether each of the `points` (m, d) is new, and not too near to a failure."
+        "Whether each of the `points` (m, d) is new, and works with a sufficient chance."
         new = (torch.cdist(points, self.known) > 1e-9).all(dim=1)
-        return new & far_from_failures(self.archive, points)
+        return new & (self.models.works.chance(points) >= self.least) if self.least else new
 
     def clear(self, points: Tensor, meet: bool) -> Tensor:
         "Whether each of the `points` (m, d) is apart from every pending one, or may `meet` it."
@@ -99,6 +113,11 @@ class Step:
         "The posteriors at single points."
         return {name: PointPosterior(posterior) for name, posterior in self.posteriors.items()}
 
+    @functools.cached_property
+    def chances(self) -> list[PointChance]:
+        "What the local searches must keep to, where evaluations are known to fail."
+        return [PointChance(one, self.least) for one in self.models.works.distinct if self.least]
+
     @property
     def incumbent_mean(self) -> float:
         "The objective's mean at the incumbent."
@@ -108,7 +127,8 @@ class Step:
         "The end (d,) of a local search on the surrogates from `start` (d,)."
         free, steps = free_columns(self.space), self.models.policy.polish_steps
         limits, objective = self.models.limits, self.objective
-        return polished(start, self.point_models, objective, limits, optimism, slack, free, steps)
+        ways = (start, self.point_models, objective, limits, optimism, slack, free, steps)
+        return polished(*ways, self.chances)
 
 # %% ../nbs/optimizer/box.ipynb #99c4a19b
 def score(step: Step, x: Tensor, optimism: float, slack: float) -> float:
@@ -127,6 +147,7 @@ def suggested(
     step: Step, x: Tensor, aspect: str, value: float, reason: str, state: tuple[float, float]
 ) -> Suggestion:
     "The point `x` (d,) as a suggestion; `state` is what `standing` said."
+    reason = joined(reason, risk_note(step.models, x))
     return Suggestion(step.space.decode(x[None])[0], aspect, value, reason, *state)
 
 # %% ../nbs/optimizer/box.ipynb #daa96dc4
@@ -164,6 +185,8 @@ def exploit(step: Step) -> Suggestion | None:
     sets = models.sets(bounds)
     state = standing(models, bounds, sets)
     hope = log_feasibility(step.posteriors, models.limits)
+    if models.works:
+        hope = hope + models.works.chance(step.points).log()
     value, x = best_sure_point(step, sets.feasible, step.points[hope.argmax()], z)
     if value > -math.inf:
         gain = float(value - step.incumbent_mean) if step.has_feasible else math.inf

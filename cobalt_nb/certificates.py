@@ -16,13 +16,14 @@ import torch
 from .algorithms import all_bounds
 from .box import Step
 from .confidence import Bounds, beta_lemma
-from .fit import Surrogate, log_posterior
+from .fit import log_posterior
 from .local import apart
 from .models import Models, Policy, Settings, estimates
 from .posterior import Hyperparameters
 from .records import Archive, Result, best_index, violation
 from .roi import ASSUMPTIONS, Certificate, certificate
 from .spaces import Pool, Problem
+from .surrogate import Surrogate
 
 # %% auto #0
 __all__ = ['FITTED', 'BoundsAt', 'cautious', 'certified', 'pool_certificate', 'box_certificate', 'with_ends', 'with_evaluations',

@@ -21,7 +21,7 @@ from cobalt_nb.posterior import (
 )
 
 # %% auto #0
-__all__ = ['weight', 'pseudo_observations', 'fit_labels', 'Labels', 'shows_labels']
+__all__ = ['NEAREST', 'weight', 'pseudo_observations', 'fit_labels', 'Labels', 'shows_labels']
 
 # %% ../nbs/optimizer/labels.ipynb #e90b7e90
 def weight(c: Tensor) -> Tensor:
@@ -62,6 +62,9 @@ def fit_labels(
     return hyper
 
 # %% ../nbs/optimizer/labels.ipynb #9d16f9bd
+NEAREST = 1e-9  # length scales: two points closer than this are one
+
+
 class Labels:
     "A Gaussian process seen through labels: `passed` (n,) at `X` (n, d)."
 
@@ -100,10 +103,22 @@ class Labels:
         seen = (self.hyper, self.X, self.observations, candidates, capacity)
         return CandidatePosterior(*seen, noise=self.noise)
 
-    def chance(self, mean: Tensor, variance: Tensor) -> Tensor:
-        "The chance of a pass (m,) where $g$ has this `mean` and `variance` (m,)."
-        spread = (1 + math.pi / 8 * self.gain**2 * variance).sqrt()
-        return torch.sigmoid(self.gain * mean / spread)
+    def chance(self, points: Tensor) -> Tensor:
+        "The chance of a pass (m,) at `points` (m, d)."
+        at = self.posterior(points)
+        spread = (1 + math.pi / 8 * self.gain**2 * at.variance).sqrt()
+        return torch.sigmoid(self.gain * at.mean / spread + self.nearness(points))
+
+    def nearness(self, points: Tensor) -> Tensor:
+        "$\\log r^-/r^+$ (m,): how much nearer a pass is than a fail, in length scales."
+        if self.passed.all() or not self.passed.any():
+            return torch.zeros(len(points), dtype=torch.float64)
+        near = [
+            torch.cdist(points / self.hyper.lengthscale, self.X[side] / self.hyper.lengthscale)
+            for side in (self.passed, ~self.passed)
+        ]
+        to_pass, to_fail = (distance.amin(1) + NEAREST for distance in near)
+        return (to_fail / to_pass).log()
 
 # %% ../nbs/optimizer/labels.ipynb #e99207a7
 def shows_labels(y: Tensor, least: int = 3) -> bool:
@@ -117,5 +132,6 @@ def shows_labels(y: Tensor, least: int = 3) -> bool:
 # %% ../nbs/optimizer/labels.ipynb #567fe399
 __all__ = [
     "Labels",
+    "NEAREST",
     "shows_labels",
 ]  # what other rooms and users rely on

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.optimize
@@ -15,13 +15,15 @@ import torch
 from torch import Tensor
 
 from .algorithms import Limits
+from .labels import NEAREST, Labels
 from .models import Policy
 from .posterior import GrowingFactor
 from .spaces import Box, Real
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['PointModels', 'cloud', 'candidates', 'apart', 'PointPosterior', 'LocalSearch', 'polished', 'free_columns']
+__all__ = ['PointModels', 'cloud', 'candidates', 'apart', 'PointPosterior', 'PointChance', 'LocalSearch', 'polished',
+           'free_columns']
 
 # %% ../nbs/optimizer/local.ipynb #2b6ffec6
 def cloud(centre: Tensor, radius: float, n: int, generator: torch.Generator) -> Tensor:
@@ -74,6 +76,32 @@ class PointPosterior:
         return self.mean + k @ self.weights, sd, mean_slope, sd_slope
 
 # %% ../nbs/optimizer/local.ipynb #2a304e80
+class PointChance:
+    "How far the odds of a pass, as a logarithm, lie above those that a `least` chance needs."
+
+    def __init__(self, labels: Labels, least: float):
+        self.latent, self.gain = PointPosterior(labels.posterior(labels.X[:0])), labels.gain
+        self.needs, self.ell = math.log(least / (1 - least)), labels.hyper.lengthscale.numpy()
+        sides = [labels.X[side].numpy() / self.ell for side in (labels.passed, ~labels.passed)]
+        self.sides = list(zip((-1.0, 1.0), sides)) if all(map(len, sides)) else []
+
+    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        "The room at `x` (d,), at least 0 where the chance is enough, and its gradient (d,)."
+        mean, sd, mean_slope, sd_slope = self.latent(x)
+        curve = math.pi / 8 * self.gain**2
+        spread = math.sqrt(1 + curve * sd**2)
+        room = self.gain * mean / spread - self.needs
+        slope = self.gain / spread * (mean_slope - mean * curve * sd / spread**2 * sd_slope)
+        for sign, points in self.sides:  # the logarithm of the distance to the nearest
+            offset = x / self.ell - points
+            distance = np.sqrt((offset**2).sum(axis=1))
+            nearest = distance.argmin()
+            reach = distance[nearest] + NEAREST
+            room = room + sign * math.log(reach)
+            slope = slope + sign * offset[nearest] / self.ell / reach**2
+        return room, slope
+
+
 PointModels = Mapping[str, PointPosterior]
 
 # %% ../nbs/optimizer/local.ipynb #569569ff
@@ -81,9 +109,16 @@ class LocalSearch:
     "The functions that SLSQP calls: the gain to minimise, the room of each side, their slopes."
 
     def __init__(
-        self, models: PointModels, objective: str, limits: Limits, optimism: float, slack: float
+        self,
+        models: PointModels,
+        objective: str,
+        limits: Limits,
+        optimism: float,
+        slack: float,
+        chances: Sequence[PointChance] = (),
     ):
         self.objective, self.optimism, self.slack = objective, optimism, slack
+        self.chances = chances
         self.sides = [
             (name, sign, end)
             for name, ends in limits.items()
@@ -99,21 +134,21 @@ class LocalSearch:
         return -(mean + self.optimism * sd), -(mean_slope + self.optimism * sd_slope)
 
     def room(self, x: np.ndarray) -> np.ndarray:
-        "The room at `x` (d,) on each finite side of each constraint."
+        "The room at `x` (d,) on each finite side of each constraint, and of each chance."
         found = self.at(x.tobytes())
         rooms = [
             sign * (found[name][0] - end) + self.slack * found[name][1]
             for name, sign, end in self.sides
         ]
-        return np.array(rooms)
+        return np.array(rooms + [chance(x)[0] for chance in self.chances])
 
     def room_slope(self, x: np.ndarray) -> np.ndarray:
-        "Its gradients, (sides, d)."
+        "Its gradients, (sides and chances, d)."
         found = self.at(x.tobytes())
         slopes = [
             sign * found[name][2] + self.slack * found[name][3] for name, sign, _ in self.sides
         ]
-        return np.array(slopes)
+        return np.array(slopes + [chance(x)[1] for chance in self.chances])
 
 # %% ../nbs/optimizer/local.ipynb #d2bc042d
 def polished(
@@ -125,9 +160,10 @@ def polished(
     slack: float,
     free: np.ndarray,
     steps: int = 40,
+    chances: Sequence[PointChance] = (),
 ) -> Tensor:
     "The end of a local search from `start` (d,) that moves the `free` (d,) coordinates."
-    search = LocalSearch(models, objective, limits, optimism, slack)
+    search = LocalSearch(models, objective, limits, optimism, slack, chances)
     first = start.numpy().copy()
     bounds = [(0.0, 1.0) if moves else (value, value) for value, moves in zip(first, free)]
     rule = {"type": "ineq", "fun": search.room, "jac": search.room_slope}
@@ -138,7 +174,7 @@ def polished(
             jac=True,
             method="SLSQP",
             bounds=bounds,
-            constraints=[rule] if search.sides else [],
+            constraints=[rule] if search.sides or chances else [],
             options={"maxiter": steps, "ftol": 1e-12},
         )
     return torch.from_numpy(np.clip(end.x if np.isfinite(end.x).all() else first, 0, 1))
@@ -154,6 +190,7 @@ __all__ = [
     "apart",
     "candidates",
     "free_columns",
+    "PointChance",
     "PointPosterior",
     "polished",
 ]  # what other rooms and users rely on

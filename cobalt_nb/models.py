@@ -16,21 +16,17 @@ from torch import Tensor
 
 from .algorithms import all_regions, checked_costs
 from .confidence import Bounds, confidence_bounds
-from cobalt_nb.fit import (
-    FIT_NOISE_FLOOR,
-    HEAVY,
-    Standardizer,
-    Surrogate,
-    Warp,
-)
+from .failures import Works
+from .fit import FIT_NOISE_FLOOR, HEAVY, Standardizer, Warp
 from .posterior import NOISE_FLOOR, CandidatePosterior, Hyperparameters
 from .problem import Interval
 from .records import Archive
 from .roi import Regions
 from .spaces import Pool, Problem
+from .surrogate import Surrogate
 
 # %% auto #0
-__all__ = ['BETA', 'MODES', 'SurrogateMaker', 'Settings', 'checked_settings', 'checked_noise', 'Policy', 'fit_to_dict',
+__all__ = ['BETA', 'MODES', 'SurrogateMaker', 'WORKS', 'Settings', 'checked_settings', 'checked_noise', 'Policy', 'fit_to_dict',
            'fit_from_dict', 'make_surrogate', 'Models', 'estimates', 'cautious_end']
 
 # %% ../nbs/optimizer/models.ipynb #1b96eb2c
@@ -134,20 +130,31 @@ def fit_to_dict(surrogate: Surrogate) -> dict[str, Any]:
     "The hyperparameters of a surrogate and its scale, as plain numbers."
     hyper = asdict(surrogate.hyper) | {"lengthscale": surrogate.hyper.lengthscale.tolist()}
     warp = asdict(surrogate.warp)
-    warp = {key: None if v is None or math.isinf(v) else v for key, v in warp.items()}
-    fitted = [surrogate.fitted, surrogate.fitted_cold]
-    standardizer = asdict(surrogate.standardizer)
-    return {"hyper": hyper, "warp": warp, "standardizer": standardizer, "fitted": fitted}
+    return {
+        "hyper": hyper,
+        "warp": {key: None if v is None or math.isinf(v) else v for key, v in warp.items()},
+        "standardizer": asdict(surrogate.standardizer),
+        "fitted": [surrogate.fitted, surrogate.fitted_cold],
+    } | _doubts(surrogate)
+
+
+def _doubts(surrogate: Surrogate) -> dict[str, Any]:
+    "What else a fit found out, where there is something."
+    labels = {"gain": surrogate.labels.gain} if surrogate.labels else {}
+    checked = {"suspected": [surrogate.suspected, surrogate.checked]} if surrogate.checked else {}
+    return labels | checked
 
 
 def fit_from_dict(surrogate: Surrogate, data: Mapping[str, Any]) -> None:
     "Give a surrogate the fit that `fit_to_dict` wrote."
     lengthscale = torch.tensor(data["hyper"]["lengthscale"], dtype=torch.float64)
     tau = math.inf if data["warp"]["tau"] is None else data["warp"]["tau"]
-    surrogate.hyper = Hyperparameters(**data["hyper"] | {"lengthscale": lengthscale})
+    hyper = Hyperparameters(**data["hyper"] | {"lengthscale": lengthscale})
+    surrogate.restore(hyper, data.get("gain"))
     surrogate.warp = Warp(**data["warp"] | {"tau": tau})
     surrogate.standardizer = Standardizer(**data["standardizer"])
     surrogate.fitted, surrogate.fitted_cold = data["fitted"]
+    surrogate.suspected, surrogate.checked = data.get("suspected", (False, 0))
 
 # %% ../nbs/optimizer/models.ipynb #13280ffe
 def make_surrogate(problem: Problem, settings: Settings, policy: Policy, name: str) -> Surrogate:
@@ -170,6 +177,9 @@ def make_surrogate(problem: Problem, settings: Settings, policy: Policy, name: s
 SurrogateMaker = Callable[[Problem, Settings, Policy, str], Surrogate]
 
 # %% ../nbs/optimizer/models.ipynb #929b0fdc
+WORKS = "\0works"  # the hidden constraint among the bounds: above 0 an evaluation works
+
+
 class Models:
     "One surrogate for each function of a problem, kept up to date with an archive."
 
@@ -184,6 +194,7 @@ class Models:
         self.surrogates = {
             name: make(problem, settings, self.policy, name) for name in problem.functions
         }
+        self.works = Works(problem.functions, problem.space.dim, settings.n_init)
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
@@ -191,8 +202,14 @@ class Models:
         return {name: self.surrogates[name].thresholds for name in self.problem.constraints}
 
     def is_noisy(self, name: str) -> bool:
-        "Whether the fit of this function found noise."
-        return self.surrogates[name].hyper.noise > self.policy.noisy
+        "Whether this function is noisy, by more than a whit."
+        one = self.surrogates[name]
+        return one.verdict.noisy and (one.labels is not None or one.hyper.noise > self.policy.noisy)
+
+    @property
+    def doubtful(self) -> list[str]:
+        "The functions that are taken as deterministic while their models suspect noise."
+        return [name for name, one in self.surrogates.items() if one.suspected]
 
     @property
     def noisy(self) -> bool:
@@ -200,8 +217,13 @@ class Models:
         return any(self.settings.noise[name] or self.is_noisy(name) for name in self.surrogates)
 
     def sets(self, bounds: Mapping[str, Bounds]) -> Regions:
-        "Line 4 of Algorithm 1, from the bounds (m,) of all functions."
-        return all_regions(bounds, self.problem.objective, self.limits)
+        "Line 4 of Algorithm 1, from the bounds (m,) of all functions, and of `WORKS` if there."
+        hidden = {WORKS: (0.0, math.inf)} if WORKS in bounds else {}
+        return all_regions(bounds, self.problem.objective, self.limits | hidden)
+
+    def hidden_bounds(self, points: Tensor, beta: float) -> dict[str, Bounds]:
+        "The bounds (m,) of the hidden constraint at `points` (m, d); none if nothing ever failed."
+        return {WORKS: self.works.bounds(points, beta)} if self.works else {}
 
     def posteriors(self, candidates: Tensor) -> dict[str, CandidatePosterior]:
         "The posterior of every function at `candidates` (m, d)."
@@ -210,10 +232,11 @@ class Models:
     def refresh(self, archive: Archive, fits: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "Take in what is new; refit where it is due, or take the `fits` of a journal."
         new = {}
+        self.works.follow(archive)
         for name, surrogate in self.surrogates.items():
             X, y = archive.data(name)
-            known = len(surrogate.y)
-            surrogate.tell(X[known:], y[known:])
+            known, errors = len(surrogate.y), archive.data_errors(name)
+            surrogate.tell(X[known:], y[known:], errors[known:])
             if fits and name in fits:
                 fit_from_dict(surrogate, fits[name])
                 new[name] = fits[name]
@@ -237,16 +260,24 @@ def _estimate(models: Models, archive: Archive, name: str) -> Tensor:
     noisy, decoupled = models.is_noisy(name), models.settings.decoupled
     if not surrogate.fitted or not (noisy or decoupled):
         return told
-    sign = models.problem.sign if name == models.problem.objective else 1.0
     posterior = surrogate.posterior(archive.cube)
-    guess = posterior.mean if noisy else surrogate.to_model(sign * told)
-    unseen = (
-        cautious_end(models, name, posterior) if decoupled else torch.full_like(guess, math.nan)
-    )
-    guess = sign * surrogate.from_model(torch.where(told.isnan(), unseen, guess))
-    return guess if noisy else torch.where(told.isnan(), guess, told)  # to the last digit
+    unseen = torch.full_like(told, math.nan)
+    if decoupled:
+        unseen = _in_units(models, name, cautious_end(models, name, posterior))
+    seen = _in_units(models, name, posterior.mean) if noisy else told
+    return torch.where(told.isnan(), unseen, seen)
 
 
+def _in_units(models: Models, name: str, v: Tensor) -> Tensor:
+    "Values (m,) of a model in the user's units; of labels, a value that passes or one that fails."
+    surrogate, problem = models.surrogates[name], models.problem
+    if surrogate.labels is None:
+        return (problem.sign if name == problem.objective else 1.0) * surrogate.from_model(v)
+    sides = [surrogate.y[surrogate.passed == side] for side in (True, False)]
+    passing, failing = (float(side.median()) if len(side) else math.nan for side in sides)
+    return torch.where(v >= 0, passing, failing)
+
+# %% ../nbs/optimizer/models.ipynb #d6776a12
 def cautious_end(models: Models, name: str, posterior: CandidatePosterior) -> Tensor:
     "The lower bound (m,) of the objective; of a constraint the bound with the smaller margin."
     bounds = confidence_bounds(posterior.mean, posterior.variance, models.settings.beta)
@@ -259,9 +290,11 @@ def cautious_end(models: Models, name: str, posterior: CandidatePosterior) -> Te
 __all__ = [
     "BETA",
     "checked_settings",
+    "cautious_end",
     "estimates",
     "make_surrogate",
     "Models",
     "Policy",
     "Settings",
+    "WORKS",
 ]  # what other rooms and users rely on

@@ -15,11 +15,21 @@ from torch import Tensor
 
 from .algorithms import all_bounds
 from .confidence import Bounds, confidence_bounds, intersect
-from .models import Models, Policy, Settings
+from .fit import own_noise
+from .models import WORKS, Models, Policy, Settings
 from .posterior import CandidatePosterior
 from .records import Archive, Query, Suggestion
 from .roi import Regions
-from .rules import View, chosen, joined, log_feasibility, standing, widened_view
+from cobalt_nb.rules import (
+    View,
+    chosen,
+    joined,
+    least_chance,
+    log_feasibility,
+    risk_note,
+    standing,
+    widened_view,
+)
 from .spaces import Pool
 
 # %% auto #0
@@ -68,6 +78,8 @@ class LiveSet:
         self.posteriors: dict[str, CandidatePosterior] = {}
         self.bounds: dict[str, Bounds] = {}
         self.whole = self.posteriors, self.bounds, self.index
+        self.chance = torch.ones(len(space), dtype=torch.float64)  # of the whole pool, to work
+        self.least = 0.0  # that is asked of a suggestion
 
     @property
     def complete(self) -> bool:
@@ -76,6 +88,8 @@ class LiveSet:
 
     def follow(self, models: Models) -> None:
         "Learn what the models have learned since the last call."
+        self.chance = models.works.chance(self.space.features)
+        self.least = least_chance(models, self.space.features)
         renewed = [name for name in models.surrogates if self.is_outdated(models, name)]
         if renewed:
             self.revive()
@@ -101,9 +115,11 @@ class LiveSet:
     def append(self, models: Models, name: str) -> None:
         "One row for each new observation of a function, and its bounds within those before."
         surrogate, posterior = models.surrogates[name], self.posteriors[name]
-        new = surrogate.to_model(surrogate.y[posterior.n :]).tolist()
-        for x, y in zip(surrogate.X[posterior.n :], new):
-            posterior.append(x, y)
+        targets, told = surrogate.targets, surrogate.told
+        noise = None if told is None else own_noise(surrogate.hyper, surrogate.X, told)
+        for i in range(posterior.n, len(targets)):
+            own = None if noise is None else float(noise[i])
+            posterior.append(surrogate.X[i], float(targets[i]), own)
         self.bounds[name] = self.bounds_of(name, self.beta)
 
     def bounds_of(self, name: str, beta: float) -> Bounds:
@@ -115,7 +131,16 @@ class LiveSet:
     def look(self, models: Models, beta: float) -> tuple[dict[str, Bounds], Regions]:
         "Lines 3 and 4 of Algorithm 1."
         bounds = {name: self.bounds_of(name, beta) for name in self.posteriors}
+        if self.least:
+            room = (self.chance - self.least)[self.index]
+            bounds[WORKS] = Bounds(room, room)
         return bounds, models.sets(bounds)
+
+    def safe(self, free: Tensor) -> Tensor:
+        "Those of the `free` live candidates (m,) that may be risked: safe enough, or the safest."
+        chance = torch.where(free, self.chance[self.index], 0.0)
+        enough = min(self.least, 0.95 * float(chance.max())) if self.complete else self.least
+        return free & (chance >= enough)
 
     def drop(self, live: Tensor) -> None:
         "Go on with the `live` candidates (m,) alone, if they are few and not none."
@@ -160,10 +185,10 @@ def askable(
     "The live candidates (m,) that may be asked: new ones, and those a second look teaches about."
     free = places.free(archive, pending)[live.index]
     if not (models.noisy or models.settings.decoupled):
-        return free
+        return live.safe(free)
     worked = places.worked(archive)[live.index]
     allowed = worked & (free | vague(models, live))
-    return allowed if allowed.any() or not live.complete else worked
+    return live.safe(allowed if allowed.any() or not live.complete else worked)
 
 
 def vague(models: Models, live: LiveSet) -> Tensor:
@@ -202,7 +227,8 @@ def sure_choice(
         return int(values.argmax()), reason
     if some_feasible or not allowed.any():
         return None
-    hope = torch.where(allowed, log_feasibility(live.posteriors, models.limits), -math.inf)
+    hope = log_feasibility(live.posteriors, models.limits) + live.chance[live.index].log()
+    hope = torch.where(allowed, hope, -math.inf)
     chance = float(hope.max().exp())
     reason = f"to find a feasible point: this one is feasible with probability {chance:.2g}"
     return int(hope.argmax()), reason
@@ -269,8 +295,9 @@ class PoolRule:
         "A live candidate as a suggestion; shares are of the whole pool."
         share, gap = standing(models, view.bounds, view.sets)
         share = share * len(self.live.index) / len(self.places.space)
-        x = self.places.space.row(int(self.live.index[index]))
-        return Suggestion(x, aspect, value, reason, share, gap)
+        position = int(self.live.index[index])
+        reason = joined(reason, risk_note(models, self.places.space.features[position]))
+        return Suggestion(self.places.space.row(position), aspect, value, reason, share, gap)
 
 # %% ../nbs/optimizer/pool.ipynb #48d98a71
 __all__ = [

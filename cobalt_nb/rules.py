@@ -19,7 +19,8 @@ from .records import Archive, Query, Suggestion
 from .roi import Regions, optimum_interval, search_region
 
 # %% auto #0
-__all__ = ['Look', 'Rule', 'View', 'widened_view', 'chosen', 'standing', 'joined', 'log_feasibility', 'log_ndtr_interval']
+__all__ = ['Look', 'Rule', 'View', 'widened_view', 'chosen', 'standing', 'joined', 'log_feasibility', 'log_ndtr_interval',
+           'least_chance', 'risk_note']
 
 # %% ../nbs/optimizer/rules.ipynb #8ca77e99
 class Rule(Protocol):
@@ -107,12 +108,28 @@ def log_ndtr_interval(low: Tensor, high: Tensor) -> Tensor:
     upper, lower = torch.special.log_ndtr(high), torch.special.log_ndtr(low)
     return upper + torch.log1p(-torch.exp(lower - upper).clamp_max(1.0 - 1e-16))
 
+# %% ../nbs/optimizer/rules.ipynb #83dc24b4
+def least_chance(models: Models, points: Tensor) -> float:
+    "The chance to work that is asked of a suggestion among `points` (m, d); 0 if nothing failed."
+    if not models.works:
+        return 0.0
+    return min(models.works.least, 0.95 * float(models.works.chance(points).max()))
+
+
+def risk_note(models: Models, x: Tensor) -> str:
+    "The chance that an evaluation at `x` (d,) works, in words; nothing if nothing ever failed."
+    if not models.works:
+        return ""
+    return f"an evaluation works here with probability {float(models.works.chance(x[None])):.2g}"
+
 # %% ../nbs/optimizer/rules.ipynb #c1be62e7
 __all__ = [
     "chosen",
     "joined",
+    "least_chance",
     "log_feasibility",
     "log_ndtr_interval",
+    "risk_note",
     "Rule",
     "standing",
     "View",

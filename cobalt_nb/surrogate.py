@@ -62,7 +62,7 @@ class Surrogate:
         self.learn_outputscale, self.growth, self.heavy = learn_outputscale, growth, heavy
         self.fit_floor, self.noise_floor = fit_floor, noise_floor
         self.fitted, self.fitted_cold = 0, 0  # numbers of observations at the last fits
-        self.suspected = False  # of noise, by the last fit
+        self.suspected, self.checked = False, 0  # of noise, by a fit to so many observations
         self.labels: Labels | None = None  # the model, if the function shows only labels
         self.warp, self.standardizer, self.hyper = Warp(lower, upper), Standardizer(), prior_mode(d)
         ends = (lower, -math.inf), (upper, math.inf)
@@ -151,8 +151,20 @@ class Surrogate:
             self.labels = None
             return
         self.labels = self.labels or Labels(self.X.shape[1])
-        passed = feasible(self.interval, self.y.numpy())
-        self.labels.X, self.labels.passed = self.X, torch.as_tensor(passed)
+        self.labels.X, self.labels.passed = self.X, self.passed
+
+    @property
+    def passed(self) -> Tensor:
+        "Whether each observation (n,) met the interval."
+        return torch.as_tensor(feasible(self.interval, self.y.numpy()))
+
+    def restore(self, hyper: Hyperparameters, gain: float | None = None) -> None:
+        "Take hyperparameters that were found before; `gain` is that of labels, if it had them."
+        self.hyper, self.labels = hyper, None
+        if gain is not None:
+            self.labels = Labels(self.X.shape[1])
+            self.labels.X, self.labels.passed = self.X, self.passed
+            self.labels.restore(hyper, gain, len(self.y))
 
     def noise_level(self) -> Noise:
         "Where the fit looks for the noise variance, on the model's scale."
@@ -168,22 +180,28 @@ class Surrogate:
 
     def best_fit(self, starts: list[Hyperparameters | None]) -> Hyperparameters:
         "The densest fit from these starts; it tells whether noise would explain the data better."
-        learn, floor, told = self.learn_outputscale, self.fit_floor, self.told
-        y = self.to_model(self.y)
+        density, best = self.densest(self.noise_level(), starts)
+        if self.verdict.known:
+            self.suspected = False
+        elif self.fitted >= 1.1 * self.checked:
+            vague = replace(best, lengthscale=torch.ones_like(best.lengthscale), noise=0.3)
+            noisy, _ = self.densest(None, [*starts, vague])
+            self.suspected, self.checked = bool(noisy > density + SUSPICION), self.fitted
+        return replace(best, noise=self.noise_floor) if best.noise <= self.fit_floor else best
 
-        def fitted(noise: Noise) -> tuple[float, Hyperparameters]:
-            "The best of all starts at this level of noise, and its density."
-            some = [fit_map(self.X, y, noise, s, learn, 1e-7, floor, told) for s in starts]
-            return max(((self.density(hyper, y), hyper) for hyper in some), key=lambda p: p[0])
+    def densest(
+        self, noise: Noise, starts: list[Hyperparameters | None]
+    ) -> tuple[float, Hyperparameters]:
+        "The densest fit at this level of `noise`, and its density without the prior of the noise."
+        X, y, told = self.X, self.to_model(self.y), self.told
+        options = (self.learn_outputscale, 1e-7, self.fit_floor, told)
+        found = [fit_map(X, y, noise, start, *options) for start in starts]
 
-        density, best = fitted(self.noise_level())
-        self.suspected = not self.verdict.known and fitted(None)[0] > density + SUSPICION
-        return replace(best, noise=self.noise_floor) if best.noise <= floor else best
+        def density(hyper: Hyperparameters) -> float:
+            prior = float(lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
+            return log_posterior(hyper, X, y, told)[0] - prior
 
-    def density(self, hyper: Hyperparameters, y: Tensor) -> float:
-        "The log posterior of a fit to `y` (n,), without the prior of the noise."
-        prior = float(lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
-        return log_posterior(hyper, self.X, y, self.told)[0] - prior
+        return max(((density(hyper), hyper) for hyper in found), key=lambda pair: pair[0])
 
     def posterior(self, candidates: Tensor, capacity: int = 0) -> CandidatePosterior:
         "The cached posterior at `candidates` (m, d), on the model's scale."

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from ..box import BoxRule, encoded
-from ..fit import Surrogate, Warp
+from ..fit import Warp
 from ..models import Models, Policy, Settings, estimates, make_surrogate
 from ..pool import PoolRule, askable
 from ..posterior import CandidatePosterior, sample_paths
 from ..records import Archive, Query, Suggestion, violation
 from ..spaces import Box, Pool, Problem
 from .scores import BaselineSettings, limit_rows, query_generator, suggestion
+from ..surrogate import Surrogate
 
 # %% auto #0
 __all__ = ['Row', 'Inside', 'Bilog', 'BilogSurrogate', 'copula', 'interpolated', 'CopulaSurrogate', 'thompson', 'TrustRegion',
