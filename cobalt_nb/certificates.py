@@ -18,16 +18,16 @@ from .box import Step
 from .confidence import Bounds, beta_lemma
 from .fit import log_posterior
 from .local import apart
-from .models import Models, Policy, Settings, estimates
+from .models import Models, Policy, Settings
 from .posterior import Hyperparameters
-from .records import Archive, Result, best_index, violation
+from .records import Archive, best_index
 from .roi import ASSUMPTIONS, Certificate, certificate
 from .spaces import Pool, Problem
 from .surrogate import Surrogate
 
 # %% auto #0
 __all__ = ['FITTED', 'BoundsAt', 'cautious', 'certified', 'pool_certificate', 'box_certificate', 'with_ends', 'with_evaluations',
-           'judge', 'too_few', 'make_result', 'result_message']
+           'judge', 'too_few']
 
 # %% ../nbs/optimizer/certificates.ipynb #75325278
 FITTED = (
@@ -38,13 +38,13 @@ FITTED = (
 
 def cautious(surrogate: Surrogate, nats: float = 2.0) -> Hyperparameters:
     "The hyperparameters with the shortest length scales within `nats` of the fitted density."
-    y, fitted = surrogate.to_model(surrogate.y), surrogate.hyper
-    least, chosen = log_posterior(fitted, surrogate.X, y)[0] - nats, fitted
+    y, told, fitted = surrogate.targets, surrogate.told, surrogate.hyper
+    least, chosen = log_posterior(fitted, surrogate.X, y, told)[0] - nats, fitted
     for k in range(1, 16):
         shorter = replace(fitted, lengthscale=0.9**k * fitted.lengthscale)
-        density, mean, _ = log_posterior(shorter, surrogate.X, y)
+        density, mean, _ = log_posterior(shorter, surrogate.X, y, told)
         if density >= least:
-            chosen = replace(shorter, mean=mean)
+            chosen = replace(shorter, mean=fitted.mean if surrogate.labels else mean)
     return chosen
 
 # %% ../nbs/optimizer/certificates.ipynb #a8081563
@@ -76,7 +76,8 @@ def pool_certificate(
     "The certificate over the whole pool."
     space: Pool = models.problem.space  # type: ignore[assignment]
     posteriors = models.posteriors(space.features)
-    bounds_at = lambda beta: all_bounds(posteriors, beta)
+    hidden = lambda beta: models.hidden_bounds(space.features, beta)
+    bounds_at = lambda beta: all_bounds(posteriors, beta) | hidden(beta)
     return certified(models, bounds_at, len(space), len(archive), delta, tolerance)
 
 
@@ -84,20 +85,21 @@ def box_certificate(
     models: Models, archive: Archive, delta: float, tolerance: float
 ) -> Certificate:
     "The certificate over the candidates of a step and the ends of local searches."
-    step = Step(models, archive, [], len(archive))
+    step = Step(models, archive, [], len(archive), risk=True)
     bounds_at, size = (lambda beta: with_ends(step, beta)), len(step.points) + 8
     return certified(models, bounds_at, size, len(archive), delta, tolerance)
 
 
 def with_ends(step: Step, beta: float) -> dict[str, Bounds]:
     "The bounds at the candidates and at four starts and ends of searches for the greatest UCB."
-    root, bounds = math.sqrt(beta), step.bounds(beta)
-    possible = step.models.sets(bounds).constraints
+    root, models = math.sqrt(beta), step.models
+    bounds = step.bounds(beta) | models.hidden_bounds(step.points, beta)
+    possible = models.sets(bounds).constraints
     upper = torch.where(possible, bounds[step.objective].upper, -math.inf)
     order = upper.argsort(descending=True)[: min(int(possible.sum()), 400)]
     starts = apart(step.points, order, 3) + [step.incumbent]
     ends = torch.stack([step.polish(x, root, root) for x in starts] + starts)
-    extra = all_bounds(step.models.posteriors(ends), beta)
+    extra = all_bounds(models.posteriors(ends), beta) | models.hidden_bounds(ends, beta)
     return {
         name: Bounds(*(torch.cat(pair) for pair in zip(bounds[name], extra[name])))
         for name in bounds
@@ -128,22 +130,24 @@ def judge(
     fits: Mapping[str, Any],
     delta: float,
     tolerance: float,
-) -> tuple[Certificate, dict[str, np.ndarray]]:
-    "The certificate after the evaluations of an archive, and the estimates (n,) at them."
+) -> tuple[Certificate, Models | None]:
+    "The certificate after the evaluations of an archive, and the models behind it, if there are."
     beta_lemma(1, 1, 1, delta)  # refuses a delta outside (0, 1)
     if too_few(problem, settings, archive):
         unknown = (-math.inf, math.inf, "undecided", 0.0, 1.0)
-        return Certificate(*unknown, tolerance, delta, math.inf), {}
+        return Certificate(*unknown, tolerance, delta, math.inf), None
     models = Models(problem, settings, policy)
     models.refresh(archive, fits)
     for surrogate in models.surrogates.values():
         surrogate.refit()
-    guesses, noisy = estimates(models, archive), models.noisy
+    fitted = {name: surrogate.hyper for name, surrogate in models.surrogates.items()}
     for surrogate in models.surrogates.values():
         surrogate.hyper = cautious(surrogate, policy.nats)
     certify = pool_certificate if isinstance(problem.space, Pool) else box_certificate
     found = certify(models, archive, delta, tolerance)
-    return with_evaluations(found, archive, noisy), guesses
+    for name, hyper in fitted.items():
+        models.surrogates[name].hyper = hyper
+    return with_evaluations(found, archive, models.noisy), models
 
 
 def too_few(problem: Problem, settings: Settings, archive: Archive) -> bool:
@@ -153,46 +157,7 @@ def too_few(problem: Problem, settings: Settings, archive: Archive) -> bool:
         least = min(least, len(problem.space))
     return any(len(archive.data(name)[1]) < least for name in problem.functions)
 
-# %% ../nbs/optimizer/certificates.ipynb #38f899b5
-def make_result(archive: Archive, found: Certificate, guesses: Mapping[str, np.ndarray]) -> Result:
-    "The best evaluation of an archive, with what a certificate says about the optimum."
-    problem = archive.problem
-    if not len(archive):
-        nothing = {name: math.nan for name in problem.constraints}
-        ends = (-math.inf, math.inf, archive.frame(), problem)
-        empty = "nothing was evaluated yet"
-        return Result({}, math.nan, nothing, False, "undecided", empty, *ends)
-    guesses = guesses or {name: archive.column(name).numpy() for name in problem.functions}
-    best = best_index(archive, guesses)
-    met = bool(violation(problem, guesses)[best] == 0)
-    return Result(
-        archive.points[best],
-        float(guesses[problem.objective][best]),
-        {name: float(guesses[name][best]) for name in problem.constraints},
-        met,
-        found.status,
-        result_message(archive, found, met),
-        found.lower,
-        found.upper,
-        archive.frame(),
-        problem,
-    )
-
-# %% ../nbs/optimizer/certificates.ipynb #c43f8c3f
-def result_message(archive: Archive, found: Certificate, met: bool) -> str:
-    "How the best evaluation, feasible if `met`, stands beside the certificate."
-    constraints = archive.problem.constraints
-    unseen = [name for name in constraints if archive.column(name).isnan().all()]
-    if met and math.isinf(found.gap):
-        return "the best evaluation is feasible, but no bound of the optimum can be given yet"
-    if not met and unseen:
-        return f"{unseen[0]!r} was never observed, so nothing can be called feasible"
-    if not met and found.status != "infeasible":
-        return "no evaluation was feasible yet; this is the least violating one"
-    return found.message.partition(": ")[2]
-
 # %% ../nbs/optimizer/certificates.ipynb #2b447d43
 __all__ = [
     "judge",
-    "make_result",
 ]  # what other rooms and users rely on
