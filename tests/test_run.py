@@ -180,6 +180,7 @@ def test_extras_outlive_the_process(tmp_path: Path) -> None:
     more = lambda p: bowl(p) | {"steps": 7, "none": None, "nan": math.nan}
     first = run(more, journal=tmp_path / "run.jsonl").history
     again = Cobalt.load(tmp_path / "run.jsonl").archive.frame()
+    assert set(first) >= {"steps", "none", "nan"} and first["steps"].eq(7).all()
     pd.testing.assert_frame_equal(again, first)
 
 
@@ -345,7 +346,7 @@ def test_known_results_come_first_and_cost_nothing(tmp_path: Path) -> None:
     result = run(function, initial=known, journal=journal)
     assert len(result.history) == 10 and len(function.calls) == 8
     assert result.history["x"].tolist()[:2] == [0.1, 0.3]
-    assert result.history["who"].tolist()[:3] == ["Ada", "Ada", None]
+    assert result.history["who"].dropna().tolist() == ["Ada", "Ada"]
     more = run(function, initial=known, journal=journal, budget=9)
     assert len(more.history) == 11 and len(function.calls) == 9
     with pytest.raises(ValueError, match="does not begin with the results in `initial`"):
