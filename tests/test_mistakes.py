@@ -1,4 +1,4 @@
-"""A table of mistakes with the sentence each gets, before anything is spent; and what is accepted."""
+"""Mistakes and the sentence each gets, before anything is spent; and what is accepted instead."""
 
 import inspect
 import math
