@@ -45,7 +45,7 @@ from .spaces import Problem
 
 # %% auto #0
 __all__ = ['Point', 'Functions', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted', 'repeats_teach',
-           'progress_bar', 'progress_text', 'Here', 'hands', 'unbroken', 'Loop', 'finish', 'settled']
+           'progress_bar', 'progress_text', 'Here', 'hands', 'unbroken', 'Loop', 'finish', 'explain', 'settled']
 
 # %% ../nbs/optimizer/loop.ipynb #9d572c82
 Point = dict[str, Any]
@@ -225,6 +225,7 @@ class Loop:
     callback: Callable[[Cobalt, Query], Any] | None = None
     bar: Any = None
     stopped: bool = False
+    fault: BaseException | None = None  # of the user's functions
     running: dict[Future[Any], Query] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)  # warnings
 
@@ -264,6 +265,7 @@ class Loop:
             alone = not self.running or not isinstance(error, BrokenExecutor)
             if isinstance(error, Exception) and alone:  # else nobody knows which point it was
                 self.tell_failure(query, error, getattr(error, "came", {}))
+            self.fault = error
             raise error
         return query
 
@@ -281,8 +283,8 @@ class Loop:
         self.warn(sentence)
         try:
             self.opt.tell(query, answer)
-        except OSError as error:
-            error.add_note(f"the answer at {query.x} was {dict(answer)}")
+        except Exception as error:  # a full disk, a journal that another process writes
+            error.add_note(f"cobalt-nb: the answer at {query.x} was {dict(answer)}")
             raise
 
     def tell_failure(self, query: Query, error: BaseException, came: Mapping[str, Any]) -> None:
@@ -339,20 +341,25 @@ def finish(loop: Loop, workers: Any) -> bool:
             raise
         return False
     except Exception as error:
+        fault = loop.fault is error
         loop.gather(patient=True)
-        count, place = len(opt.archive), opt.journal.path if opt.journal else None
-        goes_on = f" and in {place}, from which the same call goes on" if place else ""
-        error.add_note(
-            f"cobalt-nb: {count} evaluations are kept in this exception's attribute `cobalt` "
-            f"(.archive.frame(), .result()){goes_on}; catch=({type(error).__name__},) takes "
-            "such an exception as a failed evaluation"
-        )
-        with contextlib.suppress(AttributeError):
-            error.cobalt = opt  # type: ignore[attr-defined]
+        explain(error, opt, fault)
         raise
     finally:
         if ours:
             executor.shutdown(wait=False, cancel_futures=True)
+
+
+def explain(error: Exception, opt: Cobalt, fault: bool) -> None:
+    "Give an exception the optimiser, and a note of what is kept and where."
+    hint = f"; catch=({type(error).__name__},) takes such an exception as a failed evaluation"
+    place = f" and in {opt.journal.path}, from which the same call goes on" if opt.journal else ""
+    error.add_note(
+        f"cobalt-nb: {len(opt.archive)} evaluations are kept in this exception's attribute "
+        f"`cobalt` (.archive.frame(), .result()){place}{hint if fault else ''}"
+    )
+    with contextlib.suppress(AttributeError):
+        error.cobalt = opt  # type: ignore[attr-defined]
 
 # %% ../nbs/optimizer/loop.ipynb #ff180f4e
 def settled(opt: Cobalt, tol: float | None) -> bool:

@@ -30,8 +30,8 @@ from .records import Query, Result, feasible_column, split_values
 from .spaces import Box, Pool, Problem
 
 # %% auto #0
-__all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'tell_known', 'run', 'checked_options', 'interrupted',
-           'maximize', 'minimize']
+__all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'tell_known', 'run', 'driven', 'let_go', 'checked_options',
+           'interrupted', 'maximize', 'minimize']
 
 # %% ../nbs/optimizer/run.ipynb #526ba6b7
 def resumed(
@@ -123,14 +123,28 @@ def run(given: dict[str, Any], maximize: bool) -> Result:
     hands(options["workers"], functions)
     known = known_results(options["initial"], problem)
     opt = resumed(problem.space, objective, problem.constraints, journal, settings)
-    tell_known(opt, known)
-    shown = {"total": options["budget"], "initial": len(opt.archive) - len(known)}
-    with progress_bar(**shown, disable=not options["progress"], desc=objective) as bar:
-        limit, tol = options["budget"] + len(known), options["tol"]
-        loop = Loop(opt, functions, limit, tol, options["catch"], options["callback"], bar)
+    try:
+        tell_known(opt, known)
+        return driven(opt, functions, options, len(known))
+    finally:
+        let_go(opt)
+
+
+def driven(opt: Cobalt, functions: Functions, options: Mapping[str, Any], known: int) -> Result:
+    "Run the loop to its end, beside `known` evaluations that cost nothing, and judge."
+    budget, tol, catch, callback = (options[n] for n in ("budget", "tol", "catch", "callback"))
+    shown = {"total": budget, "initial": max(len(opt.archive) - known, 0)}
+    hidden, title = not options["progress"], opt.problem.objective
+    with progress_bar(**shown, disable=hidden, desc=title) as bar:
+        loop = Loop(opt, functions, budget + known, tol, catch, callback, bar)
         whole = finish(loop, options["workers"])
     result = opt.result(0.0 if tol is None else tol)
-    return result if whole else interrupted(result, opt, limit)
+    return result if whole else interrupted(result, opt, budget + known)
+
+
+def let_go(opt: Cobalt) -> None:
+    "Let others write the journal."
+    getattr(opt, "close", lambda: None)()
 
 # %% ../nbs/optimizer/run.ipynb #8c6ac878
 def checked_options(options: dict[str, Any]) -> dict[str, Any]:
