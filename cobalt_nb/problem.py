@@ -50,14 +50,16 @@ def as_interval(name: str, bounds: Interval | Sequence[float | None]) -> Interva
         bounds = (bounds.lower, bounds.upper)
     try:
         lower, upper = bounds
+        if isinstance(bounds, (str, dict)) or isinstance(lower, str) or isinstance(upper, str):
+            raise ValueError("a text is no number")
         interval = Interval(
             -math.inf if lower is None else float(lower),
             math.inf if upper is None else float(upper),
         )
     except (TypeError, ValueError):
         raise ValueError(
-            f"constraint {name!r}: give a pair (lower, upper), with None for an open end; "
-            f"got {bounds!r}"
+            f"constraint {name!r}: give a pair of numbers (lower, upper), with None for an open "
+            f"end, such as (None, 250.0) for at most 250; got {bounds!r}"
         ) from None
     if math.isnan(interval.lower) or math.isnan(interval.upper):
         raise ValueError(f"constraint {name!r}: a bound is NaN; use None for an open end")

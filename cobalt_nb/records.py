@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,12 +16,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from .mistakes import did_you_mean
 from .problem import Interval, feasible, margin
 from .spaces import Problem
 
 # %% auto #0
-__all__ = ['Told', 'split_values', 'checked_values', 'plain_scalar', 'Archive', 'Query', 'Suggestion', 'Result', 'violation',
-           'best_index']
+__all__ = ['Told', 'split_values', 'checked_values', 'plain_scalar', 'Archive', 'free_name', 'feasible_column', 'seen_feasible',
+           'lacking_sentence', 'penalty_sentence', 'Query', 'Suggestion', 'Result', 'violation', 'best_index']
 
 # %% ../nbs/optimizer/records.ipynb #4e5341e4
 class Told(NamedTuple):
@@ -57,26 +58,33 @@ def checked_values(problem: Problem, values: Mapping[str, Any]) -> dict[str, flo
 
 
 def _checked_value(name: str, value: Any) -> float:
+    value, hint = _single(value), "use NaN or None for a value that was not observed"
+    if isinstance(value, str):
+        raise ValueError(f"function {name!r}: {value!r} is a text, not a number; {hint}")
     try:
         number = math.nan if value is None else float(value)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"function {name!r}: {value!r} is not a number; "
-            "use NaN for a value that was not observed"
-        ) from None
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"function {name!r}: {value!r} is not a number; {hint}") from None
     if math.isinf(number):
         raise ValueError(
-            f"function {name!r}: the value is infinite; use NaN for a value that was not observed"
+            f"function {name!r}: the value is infinite; {hint}: no penalty, which would spoil "
+            "the model around it"
         )
     return number
+
+
+def _single(value: Any) -> Any:
+    "The only entry of an array, a tensor or a column of a table; anything else as it is."
+    if isinstance(value, (np.ndarray, np.generic, pd.Series, pd.Index)) and value.size == 1:
+        return value.item()
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return value.item()
+    return value
 
 # %% ../nbs/optimizer/records.ipynb #9a58af10
 def plain_scalar(value: Any) -> Any:
     "A value as JSON can write it: a text, a number, a truth or None; anything else as its text."
-    if getattr(value, "size", None) == 1 and hasattr(value, "item"):  # of NumPy or pandas
-        value = value.item()
-    if isinstance(value, Tensor) and value.numel() == 1:
-        value = value.item()
+    value = _single(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
@@ -114,7 +122,7 @@ class Archive:
         if failed is None:
             nothing = all(math.isnan(values.get(name, math.nan)) for name in functions)
             failed = functions if nothing else ()
-        self.points.append(deepcopy({name: x[name] for name in self.problem.space.names}))
+        self.points.append(self.problem.space.record(x))
         self.values.append({name: values.get(name, math.nan) for name in functions})
         self.errors.append(dict(errors or {}))
         self.extras.append(dict(extras or {}))
@@ -162,10 +170,91 @@ class Archive:
         return torch.stack(columns).isnan().all(dim=0).numpy()
 
     def frame(self) -> pd.DataFrame:
-        "One row an evaluation: the parameters, the functions, and whether it was feasible."
-        points = pd.DataFrame(self.points, columns=self.problem.space.names)
-        values = pd.DataFrame(self.values, columns=self.problem.functions)
-        return pd.concat([points, values], axis=1).assign(feasible=self.feasible())
+        """One row an evaluation: all that was told, and whether it was feasible.
+
+        The columns are the parameters, what a pool carries, the functions, and `feasible`: True,
+        False, or "unknown" if a constraint was not observed and none was seen violated. Then,
+        if any were told, standard errors (`lift_error`) and what else came (extras). A name
+        that is taken already gets an underscore: `feasible_` beside a constraint `feasible`.
+        """
+        space, functions = self.problem.space, self.problem.functions
+        points = pd.DataFrame(self.points, columns=[*space.names, *space.carry])
+        values = pd.DataFrame(self.values, columns=functions)
+        frame = pd.concat([points, values], axis=1)
+        frame[feasible_column(self.problem)] = self._verdicts()
+        for name in functions:
+            if any(name in errors for errors in self.errors):
+                frame[free_name(f"{name}_error", frame)] = self.error_column(name).numpy()
+        for name in dict.fromkeys(name for extras in self.extras for name in extras):
+            frame[free_name(name, frame)] = [extras.get(name) for extras in self.extras]
+        return frame
+
+    def _verdicts(self) -> np.ndarray:
+        "True, False or 'unknown' (n,); truths alone if nothing is unknown."
+        met, violated = self.feasible(), np.zeros(len(self), dtype=bool)
+        for name, interval in self.problem.constraints.items():
+            violated |= margin(interval, self.column(name).numpy()) < 0
+        unknown = ~met & ~violated
+        return np.where(unknown, "unknown", met.astype(object)) if unknown.any() else met
+
+# %% ../nbs/optimizer/records.ipynb #4bc5904f
+def free_name(name: str, taken: Iterable[str]) -> str:
+    "The name, with as many underscores after it as it needs to be a new one."
+    taken = set(taken)
+    while name in taken:
+        name += "_"
+    return name
+
+
+def feasible_column(problem: Problem) -> str:
+    "What a history calls its column of verdicts: `feasible`, unless that is a name of the user's."
+    return free_name("feasible", (*problem.space.names, *problem.space.carry, *problem.functions))
+
+
+def seen_feasible(history: pd.DataFrame, problem: Problem) -> np.ndarray:
+    "Whether each row (n,) of a history is feasible as measured; what is unknown is not."
+    return history[feasible_column(problem)].eq(True).to_numpy(dtype=bool)
+
+# %% ../nbs/optimizer/records.ipynb #aeb6b989
+def lacking_sentence(asked: Iterable[str], values: Mapping[str, Any]) -> str:
+    "Which of the functions that were `asked` for have no key in the answer; empty if all have."
+    missing = [name for name in asked if name not in values]
+    if not missing or not values:
+        return ""
+    others = [name for name in values if name not in set(asked)]
+    near = next(filter(None, (did_you_mean(name, others) for name in missing)), ".")
+    return (
+        f"no value came for {', '.join(map(repr, missing))}; "
+        f"what came is {', '.join(map(repr, values))}{near} "
+        "This counts as a failed attempt; use None for a value that could not be had"
+    )
+
+# %% ../nbs/optimizer/records.ipynb #d936d869
+def penalty_sentence(archive: Archive, name: str) -> str:
+    "A sentence once the last evaluation makes a value of `name` look like a penalty; else empty."
+    told = archive.column(name)
+    before, now = (_penalties(column[~column.isnan()]) for column in (told[:-1], told))
+    if not now - before:
+        return ""
+    return (
+        f"function {name!r}: {max(now - before, key=abs):g} came several times and is far outside "
+        "the rest; if it stands for a failure, return None or NaN instead: "
+        "a penalty spoils the model, a failure does not"
+    )
+
+
+def _penalties(values: Tensor) -> set[float]:
+    "Round values that came at least twice, ten times as large as all others."
+    counts = Counter(values.tolist())
+    often = {v for v, count in counts.items() if count > 1 and abs(v) >= 100 and _is_round(v)}
+    others = [abs(v) for v in counts if v not in often]
+    return {v for v in often if len(others) > 1 and abs(v) >= 10 * max(others)}
+
+
+def _is_round(value: float) -> bool:
+    "Whether a number is written as one digit and zeros, or as nines."
+    digits = f"{abs(value):.17g}" if abs(value) < 1e16 else f"{abs(value):.0e}"[:1]
+    return len(digits.rstrip("0")) == 1 or set(digits) == {"9"}
 
 # %% ../nbs/optimizer/records.ipynb #9e60c07f
 @dataclass(frozen=True)
@@ -275,9 +364,14 @@ __all__ = [
     "Archive",
     "best_index",
     "checked_values",
+    "feasible_column",
+    "free_name",
+    "lacking_sentence",
+    "penalty_sentence",
     "plain_scalar",
     "Query",
     "Result",
+    "seen_feasible",
     "split_values",
     "Suggestion",
     "Told",
