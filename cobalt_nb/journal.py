@@ -9,65 +9,23 @@ import contextlib
 import errno
 import hashlib
 import json
-import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-import cobalt_nb
+from .events import BEGIN, FORMAT, checked_header, header, plain, policy_from, problem_from
 from .lock import FileLock
-from .models import Policy, Settings
-from .records import Query, Told, split_values
-from .spaces import Box, Categorical, Integer, Pool, Problem, Real
 
 # %% auto #0
-__all__ = ['FORMAT', 'HEADER', 'BEGIN', 'EVENTS', 'NUMBERS', 'is_torn_header', 'checked_header', 'TornLine', 'Journal',
-           'sync_folder', 'plain', 'hashable', 'survives', 'plain_point', 'space_to_dict', 'space_from_dict',
-           'check_survival', 'header', 'problem_from', 'policy_from', 'checked_event', 'point_from', 'ask_event',
-           'query_from', 'known_functions', 'tell_event', 'told_from']
+__all__ = ['is_torn_header', 'TornLine', 'Journal', 'sync_folder']
 
 # %% ../nbs/optimizer/journal.ipynb #e605e269
-FORMAT = 2  # 1, without a key for it, is that of release 0.1.0
-HEADER = {
-    "cobalt_nb": str,
-    "space": dict,
-    "objective": str,
-    "constraints": dict,
-    "maximize": bool,
-    "settings": dict,
-}
-BEGIN = b'{"cobalt_nb": "'
-
-
 def is_torn_header(raw: bytes) -> bool:
     "Whether the bytes of a file are nothing, or a first line of a journal that has no end."
     raw = raw.removeprefix(b"\xef\xbb\xbf")  # some editors put a mark before the text
     return not raw.strip() or (b"\n" not in raw and BEGIN.startswith(raw[: len(BEGIN)]))
-
-
-def checked_header(path: Path, first: Any) -> dict[str, Any]:
-    "The first line of a journal that this release can read; else an error says why not."
-    if not isinstance(first, dict) or any(
-        not isinstance(first.get(key), kind) for key, kind in HEADER.items()
-    ):
-        raise ValueError(f"{path} does not begin like a journal of cobalt-nb")
-    version, format = first["cobalt_nb"], first.get("format", 1)
-    major = version.partition(".")[0]
-    ours = int(cobalt_nb.__version__.partition(".")[0])
-    if not major.isdecimal() or not isinstance(format, int) or format < 1:
-        raise ValueError(f"{path}, line 1: version {version!r}, format {format!r} do not exist")
-    if format > FORMAT or int(major) > ours:
-        raise ValueError(
-            f"{path} was written by cobalt-nb {version} in format {format}; "
-            f"this is {cobalt_nb.__version__}, which reads formats up to {FORMAT}: use a newer one"
-        )
-    return first
 
 # %% ../nbs/optimizer/journal.ipynb #f8a37156
 class TornLine(UserWarning):
@@ -200,226 +158,11 @@ def sync_folder(folder: Path) -> None:
             os.close(fd)
 
 # %% ../nbs/optimizer/journal.ipynb #350403ca
-def plain(value: Any) -> Any:
-    "A value, a point or settings with Python's own numbers for NumPy's, which JSON cannot write."
-    if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(plain, value))
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def hashable(value: Any) -> Any:
-    "What JSON has made of a value, with tuples for its lists."
-    return tuple(map(hashable, value)) if isinstance(value, (list, tuple)) else value
-
-
-def survives(value: Any) -> bool:
-    "Whether a value comes back from JSON as what it was."
-    try:
-        again = json.loads(json.dumps(plain(value), allow_nan=False))
-    except (TypeError, ValueError):
-        return False
-    return hashable(again) == value if not isinstance(value, dict) else again == value
-
-# %% ../nbs/optimizer/journal.ipynb #2087f617
-def plain_point(space: Box | Pool, x: Mapping[str, Any]) -> dict[str, Any]:
-    "A point of the space with the labels and the candidates of the space, and plain numbers."
-    if isinstance(space, Pool):
-        return space.row(space.index(x))
-    return {name: _plain_entry(space.parameters[name], x[name]) for name in space.names}
-
-
-def _plain_entry(parameter: Real | Integer | Categorical, value: Any) -> Any:
-    if isinstance(parameter, Categorical):
-        return plain(parameter.labels[parameter.labels.index(value)])
-    return plain(value) if isinstance(value, (int, float, np.generic)) else float(value)
-
-# %% ../nbs/optimizer/journal.ipynb #505e7eba
-def space_to_dict(space: Box | Pool) -> dict[str, Any]:
-    "A space as plain lists and dicts."
-    if isinstance(space, Pool):
-        return {"pool": {name: plain(list(space.frame[name])) for name in space.names}}
-    return {"box": {name: _spec(parameter) for name, parameter in space.parameters.items()}}
-
-
-def _spec(parameter: Real | Integer | Categorical) -> list[Any] | dict[str, Any]:
-    if isinstance(parameter, Categorical):
-        return plain(list(parameter.labels))
-    kind = ["int"] * isinstance(parameter, Integer) + ["log"] * parameter.log
-    return {"low": parameter.low, "high": parameter.high, "kind": " ".join(kind)}
-
-
-def space_from_dict(data: Mapping[str, Any]) -> Box | Pool:
-    "The space that `space_to_dict` wrote."
-    if "pool" in data:
-        return Pool({name: list(map(hashable, column)) for name, column in data["pool"].items()})
-    specs = data["box"].items()
-    ranges = lambda spec: (spec["low"], spec["high"], spec["kind"])
-    labels = lambda spec: list(map(hashable, spec))
-    return Box({name: (ranges if isinstance(spec, dict) else labels)(spec) for name, spec in specs})
-
-# %% ../nbs/optimizer/journal.ipynb #d4039e91
-def check_survival(problem: Problem, settings: Settings) -> None:
-    "An error names what of a problem and its settings would not come back from a journal."
-    allowed = "a journal holds texts, numbers, True, False, None and tuples of them"
-    named = {f"parameter {name!r}": labels for name, labels in _labels(problem.space).items()}
-    named |= {name: [value] for name, value in asdict(settings).items()}
-    for owner, values in named.items():
-        if odd := [value for value in values if not survives(value)]:
-            raise ValueError(f"{owner}: {allowed}, so not {odd[0]!r}; use str(…), or no journal")
-    if names := [name for name in problem.functions if not isinstance(name, str)]:
-        raise ValueError(f"function {names[0]!r}: in a journal a name must be a text")
-
-
-def _labels(space: Box | Pool) -> dict[str, list[Any]]:
-    "What is not a number in each column; an error if a column of numbers does not look like one."
-    if isinstance(space, Box):
-        kinds = space.parameters.items()
-        return {name: list(kind.labels) for name, kind in kinds if isinstance(kind, Categorical)}
-    numeric = pd.api.types.is_numeric_dtype
-    columns = {name: space.frame[name] for name in space.names if not numeric(space.frame[name])}
-    for name, column in columns.items():
-        if numeric(pd.Series(plain(list(column)))):
-            raise ValueError(
-                f"parameter {name!r}: a journal cannot tell these labels from numbers; make them "
-                "texts with astype(str), or numbers with astype(float)"
-            )
-    return {name: list(column.unique()) for name, column in columns.items()}
-
-# %% ../nbs/optimizer/journal.ipynb #29a845f1
-def header(problem: Problem, settings: Settings, policy: Policy | None = None) -> dict[str, Any]:
-    "The first line of a journal."
-    ends = {name: (one.lower, one.upper) for name, one in problem.constraints.items()}
-    limits = {
-        name: [end if math.isfinite(end) else None for end in two] for name, two in ends.items()
-    }
-    changes = (policy or Policy()).changes()
-    return {
-        "cobalt_nb": cobalt_nb.__version__,
-        "format": FORMAT,
-        "space": space_to_dict(problem.space),
-        "objective": problem.objective,
-        "constraints": plain(limits),
-        "maximize": bool(problem.maximize),
-        "settings": plain(asdict(settings)),
-    } | ({"policy": plain(changes)} if changes else {})
-
-
-def problem_from(first: Mapping[str, Any]) -> Problem:
-    "The problem that a header describes."
-    space = space_from_dict(first["space"])
-    return Problem(space, first["objective"], first["constraints"], first["maximize"])
-
-
-def policy_from(first: Mapping[str, Any]) -> Policy:
-    "The policy that a header describes."
-    changes = first.get("policy", {})
-    if unknown := set(changes) - {field.name for field in fields(Policy)}:
-        raise ValueError(f"the policy has no {sorted(unknown)[0]!r}")
-    return Policy(**{name: hashable(value) for name, value in changes.items()})
-
-# %% ../nbs/optimizer/journal.ipynb #ef92123a
-EVENTS: dict[str, dict[str, type]] = {
-    "ask": {"x": dict, "aspect": str, "reason": str, "fits": dict},
-    "tell": {"x": dict, "values": dict},
-    "withdraw": {"x": dict, "functions": list},
-}
-
-
-def checked_event(event: Any) -> tuple[str, dict[str, Any]]:
-    "The kind of an event and what it says; an error if it is none."
-    kind = next(iter(event), None) if isinstance(event, dict) and len(event) == 1 else None
-    if kind not in EVENTS:
-        raise ValueError(f"an event is one of {', '.join(EVENTS)}; got {str(event)[:60]}")
-    said = event[kind]
-    for key, expected in EVENTS[kind].items():
-        if not isinstance(said, dict) or not isinstance(said.get(key), expected):
-            raise ValueError(f"{kind!r} has no {key!r} that is a {expected.__name__}")
-    return kind, said
-
-
-def point_from(said: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
-    "The point of an event; an error if it is not in the space."
-    x = {name: hashable(value) for name, value in said["x"].items()}
-    problem.space.encode(x)
-    return x
-
-# %% ../nbs/optimizer/journal.ipynb #dd9d6ea8
-NUMBERS = {"value": math.nan, "roi_share": 1.0, "gap": math.inf}  # with the defaults of a query
-
-
-def ask_event(query: Query, fits: Mapping[str, Any], memo: Mapping[str, Any]) -> dict[str, Any]:
-    "A query, the fits that were made for it, and what its rule wants to remember."
-    said = {"x": plain(query.x), "aspect": query.aspect, "reason": query.reason, "fits": fits}
-    numbers = {name: float(getattr(query, name)) for name in NUMBERS}
-    texts = {name: n if math.isfinite(n) else str(n) for name, n in numbers.items()}
-    told = {name: text for name, text in texts.items() if str(text) != str(NUMBERS[name])}
-    return {"ask": said | dict(memo) | {"functions": list(query.functions)} | told}
-
-
-def query_from(said: Mapping[str, Any], problem: Problem, decoupled: bool) -> Query:
-    "The query of an event; what release 0.1.0 did not write is NaN."
-    initial, x = said["aspect"] == "initial design", point_from(said, problem)
-    alone = (said["aspect"],) if decoupled and not initial else problem.functions
-    functions = known_functions(said.get("functions", alone), problem)
-    written = "functions" in said or initial
-    numbers = {name: _number(said.get(name, n)) for name, n in NUMBERS.items() if written}
-    numbers = numbers or dict.fromkeys(NUMBERS, math.nan)
-    return Query(x, functions, said["reason"], said["aspect"], **numbers)
-
-
-def _number(value: float | str) -> float:
-    return math.nan if math.isnan(float(value)) else float(value)  # one NaN, equal to itself
-
-
-def known_functions(names: Iterable[str], problem: Problem) -> tuple[str, ...]:
-    "The names, if the problem has them all."
-    if unknown := [name for name in names if name not in problem.functions]:
-        listed = ", ".join(problem.functions)
-        raise ValueError(f"unknown function {unknown[0]!r}; this problem has {listed}")
-    return tuple(names)
-
-# %% ../nbs/optimizer/journal.ipynb #57c26a2c
-def tell_event(
-    x: Mapping[str, Any], told: Told, errors: Mapping[str, float], decoupled: bool
-) -> dict[str, Any]:
-    "An answer; standard errors, extras and failures stand there if there are any."
-    known = {name: value for name, value in told.values.items() if not math.isnan(value)}
-    said: dict[str, Any] = {"x": plain(x), "values": known}
-    said |= {"errors": dict(errors)} if errors else {}
-    said |= {"extras": told.extras} if told.extras else {}
-    if told.failed or not (decoupled or len(known) == len(told.values)):
-        said["failed"] = [name for name in told.values if name in told.failed]
-    return {"tell": said}
-
-
-def told_from(
-    said: Mapping[str, Any], problem: Problem, decoupled: bool, asked: Iterable[str]
-) -> tuple[Told, dict[str, float]]:
-    "The answer and the standard errors of an event; `asked` is what was asked for there."
-    errors, extras = said.get("errors", {}), said.get("extras", {})
-    known_functions([*said["values"], *said.get("failed", ()), *errors], problem)
-    told = split_values(problem, said["values"], () if decoupled else problem.functions)
-    if decoupled and not said["values"]:
-        told = split_values(problem, {}, asked)
-    failed = frozenset(said.get("failed", told.failed))
-    return Told(told.values, failed, extras), errors
-
-# %% ../nbs/optimizer/journal.ipynb #a25963b5
 __all__ = [
-    "ask_event",
-    "check_survival",
-    "checked_event",
     "header",
     "Journal",
-    "known_functions",
     "plain",
-    "plain_point",
-    "point_from",
     "policy_from",
     "problem_from",
-    "query_from",
-    "tell_event",
-    "told_from",
+    "TornLine",
 ]  # what other rooms and users rely on

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Self, overload
@@ -17,32 +17,35 @@ import pandas as pd
 
 from .box import BoxRule
 from .certificates import judge, make_result
-from cobalt_nb.journal import (
-    Journal,
+from cobalt_nb.events import (
     ask_event,
     check_survival,
+    checked_errors,
     checked_event,
     header,
     known_functions,
     plain,
     plain_point,
     point_from,
+    point_text,
     policy_from,
     problem_from,
     query_from,
     tell_event,
     told_from,
 )
+from .journal import Journal
+from .memory import Memory
 from .models import BETA, Models, Policy, Settings, checked_settings
 from .pool import PoolRule
-from .records import Archive, Query, Result, Told, split_values
+from .records import Archive, Query, Result, split_values
 from .roi import Certificate
 from .rules import Rule
 from .spaces import Box, Pool, Problem
 from .threads import Turn, one_thread
 
 # %% auto #0
-__all__ = ['make_rule', 'checked_errors', 'Cobalt']
+__all__ = ['make_rule', 'Cobalt']
 
 # %% ../nbs/optimizer/cobalt.ipynb #474199bb
 def make_rule(problem: Problem, settings: Settings, policy: Policy) -> Rule:
@@ -50,20 +53,6 @@ def make_rule(problem: Problem, settings: Settings, policy: Policy) -> Rule:
     if isinstance(problem.space, Pool):
         return PoolRule(problem.space, settings, policy)
     return BoxRule(problem.space, settings)
-
-# %% ../nbs/optimizer/cobalt.ipynb #96f9e543
-def checked_errors(
-    problem: Problem, told: Told, errors: float | Mapping[str, float] | None
-) -> dict[str, float]:
-    "The standard errors of what was observed, by function; None and NaN are left out."
-    observed = {name for name, value in told.values.items() if not math.isnan(value)}
-    named = errors if isinstance(errors, Mapping) else dict.fromkeys(problem.functions, errors)
-    known_functions(named, problem)
-    found = {name: math.nan if sd is None else float(sd) for name, sd in named.items()}
-    for name, sd in found.items():
-        if sd < 0 or math.isinf(sd):
-            raise ValueError(f"the standard error of {name!r} must be 0 or more; got {sd}")
-    return {name: sd for name, sd in found.items() if name in observed and not math.isnan(sd)}
 
 # %% ../nbs/optimizer/cobalt.ipynb #21648ae9
 class Cobalt:
@@ -121,20 +110,45 @@ class Cobalt:
         return journal
 
     def _assemble(self, models: Models, rule: Rule, journal: Journal | None) -> None:
-        "Put the parts together, with an empty archive."
+        "Put the parts together, with an empty memory."
         if journal and not journal.size:
             check_survival(models.problem, models.settings)
-        self.models, self.rule, self.journal = models, rule, journal
+        self.models, self.rule = models, rule
         self.problem, self.settings = models.problem, models.settings
-        self.archive, self.pending = Archive(models.problem), list[Query]()
-        self.unanswered: list[Query] = []  # asked before a load, and to be handed out again
-        self._turn, self._events = Turn(), list[dict[str, Any]]()
+        self.memory, self._turn = Memory(self.problem, journal), Turn()
         self._blank, self._whole = self._copied(models, rule), True
 
     def _copied(self, *parts: Any) -> tuple[Any, ...]:
         "Copies of models and rule that share the problem."
         shared = (self.problem, self.problem.space, self.settings)
         return copy.deepcopy(parts, {id(one): one for one in shared})
+
+    @property
+    def archive(self) -> Archive:
+        "What was told."
+        return self.memory.archive
+
+    @property
+    def pending(self) -> list[Query]:
+        "What was asked and not yet told."
+        return self.memory.pending
+
+    @property
+    def unanswered(self) -> list[Query]:
+        "Of the pending queries those that `ask` hands out again, after a load."
+        return self.memory.unanswered
+
+    @property
+    def journal(self) -> Journal | None:
+        "The file of every ask and tell."
+        return self.memory.journal
+
+    @journal.setter
+    def journal(self, journal: Journal | None) -> None:
+        self.memory.journal = journal
+
+    def _log(self, event: Mapping[str, Any]) -> None:
+        self.memory.log(event)
 
     @overload
     def ask(self, q: None = None) -> Query: ...
@@ -147,12 +161,13 @@ class Cobalt:
         if q is not None and (not isinstance(q, int) or q < 1):
             raise ValueError(f"q must be a positive whole number; got {q!r}")
         with self._turn:
-            waiting, n = list(self.unanswered), len(self.pending)
+            memory, n = self.memory, len(self.pending)
+            waiting = list(memory.unanswered)
             try:
                 queries = [self._next() for _ in range(q or 1)]
                 return queries if q else queries[0]
             except BaseException:  # Ctrl-C too: what was found is handed out the next time
-                self.unanswered = waiting + self.pending[n:]
+                memory.unanswered = waiting + memory.pending[n:]
                 raise
 
     def _next(self) -> Query:
@@ -162,7 +177,8 @@ class Cobalt:
         self._whole = False  # until the journal has it
         with one_thread:
             query, fits, memo = self._initial() if self._designing() else self._suggested()
-        self._change(ask_event(query, fits, memo), lambda: self.pending.append(query))
+        event = ask_event(self.problem.space, query, fits, memo)
+        self.memory.change(event, lambda: self.pending.append(query))
         self._whole = True
         return query
 
@@ -202,70 +218,21 @@ class Cobalt:
         - `errors`: the standard error of these observations, for all of them or by function.
         """
         with self._turn:
-            point = x.x if isinstance(x, Query) else x
-            self.problem.space.encode(point)  # refuses a point outside before anything changes
-            point = plain_point(self.problem.space, point)
-            asked = x.functions if isinstance(x, Query) else self._asked_at(point, values)
+            space, memory = self.problem.space, self.memory
+            point = plain_point(space, x.x if isinstance(x, Query) else x)
+            names = values if isinstance(values, Mapping) else ()
+            asked = x.functions if isinstance(x, Query) else memory.asked_at(point, names)
             told = split_values(self.problem, values, asked)
             sds = checked_errors(self.problem, told, errors)
-            event = tell_event(point, told, sds, self.settings.decoupled)
-            self._change(event, lambda: self._remember(point, told, sds))
+            event = tell_event(point_text(space, point), told, sds, self.settings.decoupled)
+            memory.change(event, lambda: memory.remember(point, told, sds))
 
     def withdraw(self, query: Query) -> None:
         "Take back a query that will not be answered: it is pending no longer."
         with self._turn:
-            functions = list(query.functions)
-            self._change(
-                {"withdraw": {"x": plain(query.x), "functions": functions}},
-                lambda: self._settle(self._same(query)),
-            )
-
-    def _asked_at(self, x: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[str, ...]:
-        "The functions that a pending query asks for at `x`, as far as this is its answer."
-        waiting = [query for query in self.pending if query.x == x]
-        if not waiting:
-            return ()
-        names = values if isinstance(values, Mapping) else ()
-        return max(waiting, key=lambda query: len(set(names) & set(query.functions))).functions
-
-    def _same(self, query: Query) -> Query:
-        "The pending query with this point and these functions."
-        key = lambda one: (one.x, set(one.functions))
-        if found := [one for one in self.pending if key(one) == key(query)]:
-            return found[0]
-        raise ValueError(f"{query.x} is not pending, so it cannot be withdrawn")
-
-    def _settle(self, query: Query) -> None:
-        "A query is pending no longer."
-        self.pending.remove(query)
-        if query in self.unanswered:
-            self.unanswered.remove(query)
-
-    def _remember(self, point: Mapping[str, Any], told: Told, errors: Mapping[str, float]) -> None:
-        self.archive.add(point, told.values, errors, told.extras, told.failed)
-        if waiting := [query for query in self.pending if query.x == point]:
-            seen = {name for name, value in told.values.items() if not math.isnan(value)}
-            answered = seen | told.failed
-            self._settle(max(waiting, key=lambda query: len(answered & set(query.functions))))
-
-    def _log(self, event: Mapping[str, Any]) -> None:
-        if self.journal:
-            self.journal.write(event)
-
-    def _change(self, event: dict[str, Any], change: Callable[[], None]) -> None:
-        "Memory and journal change together, or, if anything interrupts, neither does."
-        rows = {k: list(v) if isinstance(v, list) else v for k, v in vars(self.archive).items()}
-        lists = list(self.pending), list(self.unanswered), list(self._events)
-        size = self.journal.size if self.journal else 0
-        try:
-            change()
-            self._events.append(event)
-            self._log(event)
-        except BaseException:
-            if not self.journal or self.journal.size == size:
-                vars(self.archive).update(rows)
-                self.pending, self.unanswered, self._events = lists
-            raise
+            found = self.memory.waiting(query.x, query.functions)
+            said = {"x": point_text(self.problem.space, query.x), "functions": [*query.functions]}
+            self.memory.change({"withdraw": said}, lambda: self.memory.settle(found))
 
     def _repair(self) -> None:
         "After an ask that was interrupted: models and rule as they were, from the events."
@@ -275,31 +242,33 @@ class Cobalt:
         models, rule = self._copied(*self._blank)
         twin._assemble(models, rule, None)
         with one_thread:
-            for event in self._events:
+            for event in self.memory.events:
                 twin._replay(event)
         self.models, self.rule, self._whole = twin.models, twin.rule, True
 
     def _replay(self, event: dict[str, Any]) -> None:
-        "What an event of a journal did."
+        "Do what an event of a journal says."
         kind, said = checked_event(event)
-        decoupled, problem = self.settings.decoupled, self.problem
+        x, memory = point_from(said, self.problem), self.memory
         if kind == "ask":
-            query = query_from(said, problem, decoupled)
-            if query.aspect != "initial design":
-                self.models.refresh(self.archive, said["fits"])
-                self.rule.recall(self.models, said)
-            known = [(one.x, one.functions) for one in self.pending]
-            if "functions" not in said and (query.x, query.functions) in known:
-                self.pending = []  # release 0.1.0 forgot what was pending when it was loaded
-            self.pending.append(query)
+            self._replay_ask(said, query_from(said, self.problem, self.settings.decoupled))
         elif kind == "tell":
-            x = point_from(said, problem)
-            told = told_from(said, problem, decoupled, self._asked_at(x, said["values"]))
-            self._remember(x, *told)
+            asked = memory.asked_at(x, said["values"])
+            told = told_from(said, self.problem, self.settings.decoupled, asked)
+            memory.remember(x, *told)
         else:
-            functions = known_functions(said["functions"], problem)
-            self._settle(self._same(Query(point_from(said, problem), functions, "", "")))
-        self._events.append(event)
+            functions = known_functions(said["functions"], self.problem)
+            memory.settle(memory.waiting(x, functions))
+        memory.events.append(event)
+
+    def _replay_ask(self, said: Mapping[str, Any], query: Query) -> None:
+        if query.aspect != "initial design":
+            self.models.refresh(self.archive, said["fits"])
+            self.rule.recall(self.models, said)
+        again = [one for one in self.memory.at(query.x) if one.functions == query.functions]
+        if again and "functions" not in said:
+            self.pending.clear()  # release 0.1.0 forgot what was pending when it was loaded
+        self.pending.append(query)
 
     @classmethod
     def load(cls, journal: str | Path) -> Cobalt:
@@ -323,7 +292,7 @@ class Cobalt:
                     opt._replay(event) if number > lines[0][0] else opt._begin(event, file)
                 except (AttributeError, LookupError, TypeError, ValueError) as error:
                     raise ValueError(f"{journal}, line {number}: {error}") from error
-        opt.unanswered = list(opt.pending)
+        opt.memory.unanswered = list(opt.pending)
         return opt
 
     def _begin(self, first: Mapping[str, Any], journal: Journal) -> None:
@@ -375,8 +344,8 @@ class Cobalt:
         delta = self.settings.delta if delta is None else delta
         with self._turn, one_thread:
             self._repair()
-            known = self.archive, self.models.fits()
-            return judge(self.problem, self.settings, self.models.policy, *known, delta, tolerance)
+            parts = self.problem, self.settings, self.models.policy, self.archive
+            return judge(*parts, self.models.fits(), delta, tolerance)
 
     def close(self) -> None:
         "Let others write the journal; a later ask or tell takes it back, if nobody has."
@@ -392,7 +361,9 @@ class Cobalt:
 
     def __getstate__(self) -> dict[str, Any]:
         "A copy has no journal: two optimisers do not write one file."
-        return vars(self) | {"journal": None, "_turn": None}
+        memory = copy.copy(self.memory)
+        memory.journal = None
+        return vars(self) | {"memory": memory, "_turn": None}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state, _turn=Turn())
