@@ -376,7 +376,8 @@ class Cobalt:
 
     def __repr__(self) -> str:
         goal = f"{'maximise' if self.problem.maximize else 'minimise'} {self.problem.objective}"
-        counts = f"{len(self.archive)} evaluations, {len(self.pending)} pending"
+        n, waiting = len(self.archive), len(self.pending)
+        counts = f"{n} evaluation{'s' * (n != 1)}, {waiting} pending"
         return f"{type(self).__name__}({goal} over {self.problem.space!r}, {counts})"
 
 # %% ../nbs/optimizer/cobalt.ipynb #bd31d5e5
