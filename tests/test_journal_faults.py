@@ -1,4 +1,4 @@
-"""What can happen to a journal: torn lines, two writers, full disks, Ctrl-C. Nothing told is lost."""
+"""What may happen to a journal: torn lines, two writers, full disks, Ctrl-C. Nothing is lost."""
 
 import copy
 import errno
@@ -68,7 +68,7 @@ def offsets(raw: bytes, step: int) -> list[int]:
 
 
 @pytest.mark.filterwarnings("ignore::cobalt_nb.journal.TornLine")
-@pytest.mark.parametrize("step", [97, pytest.param(1, marks=slow)])
+@pytest.mark.parametrize("step", [211, pytest.param(1, marks=slow)])
 def test_a_journal_torn_anywhere_loads_unchanged_and_goes_on(
     whole: bytes, path: Path, step: int
 ) -> None:
@@ -119,7 +119,8 @@ def test_what_editors_do_is_survived(whole: bytes, tmp_path: Path) -> None:
     crlf, mark, link = (tmp_path / name for name in ("crlf", "mark", "link"))
     crlf.write_bytes(whole.replace(b"\n", b"\r\n"))
     mark.write_bytes(b"\xef\xbb\xbf" + whole)
-    link.symlink_to(mark)
+    (tmp_path / "target").write_bytes(whole)
+    link.symlink_to(tmp_path / "target")
     for file in (crlf, mark, link):
         opt = Cobalt.load(file)
         assert len(opt.archive) == 5
@@ -253,7 +254,7 @@ def test_the_lock_of_a_dead_parent_is_free(path: Path) -> None:
     process = FORK.Process(target=parent)
     process.start()
     assert ready.wait(60)
-    process.join(60)
+    process.join()
     try:
         go_on(Cobalt.load(path), 2)
     finally:
@@ -445,10 +446,10 @@ def test_every_prefix_goes_on_as_the_run_did(run: Callable[[Path], Cobalt], path
             told = [line.startswith('{"tell"') for line in lines[:keep]].count(True)
             assert len(opt.archive) == told and len(opt.unanswered) == asked - told
             again = opt.ask(asked - told) if asked > told else []
-            assert all(query in given[:asked] for query in again)
+            assert set(map(repr, again)) <= set(map(repr, given[:asked]))
             assert part.read_text() == "".join(lines[:keep])  # nothing new was asked
             if lines[keep].startswith('{"ask"'):
-                assert opt.ask() == given[asked]
+                assert repr(opt.ask()) == repr(given[asked])  # NaN equals NaN
                 assert part.read_text() == "".join(lines[: keep + 1])
 
 
@@ -482,7 +483,7 @@ def spread(kind: str) -> Box | Pool:
 def test_an_ask_that_is_interrupted_is_made_again(
     path: Path, kind: str, decoupled: bool, moments: int
 ) -> None:
-    """At moments spread over the ask; the next one is what would have come, and so is a load's."""
+    """At moments spread over the ask; the next one is what would have come, after a load too."""
     opt = Cobalt(spread(kind), "f", LIMITS, noise=0.0, decoupled=decoupled, journal=path)
     for _ in range(12):
         query = opt.ask()
@@ -491,17 +492,19 @@ def test_an_ask_that_is_interrupted_is_made_again(
     opt.close()
     raw, twin = path.read_bytes(), copy.deepcopy(opt)
     expected = copy.deepcopy(twin).ask(3)
-    counted = iter(range(10**9))
+    counted, other = iter(range(10**9)), copy.deepcopy(twin)
     sys.setprofile(lambda *_: next(counted))
-    copy.deepcopy(twin).ask()
+    other.ask()
     sys.setprofile(None)
     calls, seen = next(counted), 0
     for n in np.linspace(1, calls, moments).astype(int).tolist():
         path.write_bytes(raw)
         opt = Cobalt.load(path)
         opt.ask()  # the pending one
-        seen += interrupted(n, opt.ask)
-        assert opt.ask(3) == expected, n
+        found: list[Query] = []
+        seen += interrupted(n, lambda: found.append(opt.ask()))
+        found += opt.ask(3 - len(found))
+        assert found == expected, n
         opt.close()
         again = Cobalt.load(path)
         assert again.pending == opt.pending and again.pending[1:] == expected
@@ -531,14 +534,15 @@ def test_a_batch_that_is_interrupted_is_handed_out_again(path: Path) -> None:
 
 
 def test_numbers_of_numpy_come_back(path: Path) -> None:
-    labels = [np.True_, (1, "a"), np.int64(7), "b"]
-    space = Box({"x": (0.0, 1.0), "label": labels})
+    labels, sizes = [(1, "a"), (2, "b")], {"labels": [np.int64(7), np.float32(0.5)]}
+    space = Box({"x": (0.0, 1.0), "label": labels, "size": sizes, "on": [np.True_, np.False_]})
     options = {"seed": np.int64(3), "noise": {"f": np.float32(0.1)}, "beta": np.float64(2.0)}
     opt = Cobalt(space, "f", {"c": (np.float32(0.0), None)}, journal=path, **options)
     for _ in range(8):
         query = opt.ask()
         opt.tell(query.x, {name: np.float32(v) for name, v in functions(query.x).items()})
-    opt.tell({"x": Decimal("0.25"), "label": (1, "a")}, {"f": 1.0, "c": None, "who": "me"}, 0.5)
+    x = {"x": Decimal("0.25"), "label": (1, "a"), "size": 7, "on": True}
+    opt.tell(x, {"f": 1.0, "c": None, "who": "me"}, 0.5)
     opt.close()
     again, twin = Cobalt.load(path), copy.deepcopy(opt)
     assert again.settings == opt.settings
