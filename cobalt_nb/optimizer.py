@@ -5,25 +5,44 @@
 # %% ../nbs/optimizer/cobalt.ipynb #175744c7
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 import pandas as pd
 
 from .box import BoxRule
 from .certificates import judge, make_result
-from .journal import Journal, header, plain, policy_from, problem_from
+from cobalt_nb.events import (
+    ask_event,
+    check_survival,
+    checked_errors,
+    checked_event,
+    header,
+    known_functions,
+    plain,
+    plain_point,
+    point_from,
+    point_text,
+    policy_from,
+    problem_from,
+    query_from,
+    tell_event,
+    told_from,
+)
+from .journal import Journal
+from .memory import Memory
 from .models import BETA, Models, Policy, Settings, checked_settings
 from .pool import PoolRule
-from .records import Archive, Query, Result, checked_values
+from .records import Archive, Query, Result, split_values
 from .roi import Certificate
 from .rules import Rule
 from .spaces import Box, Pool, Problem
-from .threads import one_thread
+from .threads import Turn, one_thread
 
 # %% auto #0
 __all__ = ['make_rule', 'Cobalt']
@@ -35,7 +54,7 @@ def make_rule(problem: Problem, settings: Settings, policy: Policy) -> Rule:
         return PoolRule(problem.space, settings, policy)
     return BoxRule(problem.space, settings)
 
-# %% ../nbs/optimizer/cobalt.ipynb #96f9e543
+# %% ../nbs/optimizer/cobalt.ipynb #21648ae9
 class Cobalt:
     """An optimiser for an expensive objective under expensive constraints.
 
@@ -74,26 +93,62 @@ class Cobalt:
         settings = checked_settings(
             problem, mode, beta, delta, noise, n_init, seed, decoupled, costs
         )
+        settings = Settings(**plain(asdict(settings)))
         models, rule = Models(problem, settings, policy), make_rule(problem, settings, policy)
         self._assemble(models, rule, self._new_journal(journal))
         self._log(header(problem, settings, policy))
-
-    def _assemble(self, models: Models, rule: Rule, journal: Journal | None) -> None:
-        "Put the parts together, with an empty archive."
-        self.models, self.rule, self.journal = models, rule, journal
-        self.problem, self.settings = models.problem, models.settings
-        self.archive, self.pending = Archive(models.problem), list[Query]()
 
     def _new_journal(self, path: str | Path | None) -> Journal | None:
         if path is None:
             return None
         journal = Journal(path)
-        if journal.exists():
+        if journal.begun():
             command = f"{type(self).__name__}.load({str(path)!r})"
             raise FileExistsError(
                 f"{path} exists; continue it with {command}, or name another file"
             )
         return journal
+
+    def _assemble(self, models: Models, rule: Rule, journal: Journal | None) -> None:
+        "Put the parts together, with an empty memory."
+        if journal and not journal.size:
+            check_survival(models.problem, models.settings)
+        self.models, self.rule = models, rule
+        self.problem, self.settings = models.problem, models.settings
+        self.memory, self._turn = Memory(self.problem, journal), Turn()
+        self._blank, self._whole = self._copied(models, rule), True
+
+    def _copied(self, *parts: Any) -> tuple[Any, ...]:
+        "Copies of models and rule that share the problem."
+        shared = (self.problem, self.problem.space, self.settings)
+        return copy.deepcopy(parts, {id(one): one for one in shared})
+
+    @property
+    def archive(self) -> Archive:
+        "What was told."
+        return self.memory.archive
+
+    @property
+    def pending(self) -> list[Query]:
+        "What was asked and not yet told."
+        return self.memory.pending
+
+    @property
+    def unanswered(self) -> list[Query]:
+        "Of the pending queries those that `ask` hands out again, after a load."
+        return self.memory.unanswered
+
+    @property
+    def journal(self) -> Journal | None:
+        "The file of every ask and tell."
+        return self.memory.journal
+
+    @journal.setter
+    def journal(self, journal: Journal | None) -> None:
+        self.memory.journal = journal
+
+    def _log(self, event: Mapping[str, Any]) -> None:
+        self.memory.log(event)
 
     @overload
     def ask(self, q: None = None) -> Query: ...
@@ -103,18 +158,28 @@ class Cobalt:
 
     def ask(self, q: int | None = None) -> Query | list[Query]:
         "The next query; or a list of `q` of them, each aware of all that is pending."
-        if q is None:
-            return self._ask()
-        if not isinstance(q, int) or q < 1:
+        if q is not None and (not isinstance(q, int) or q < 1):
             raise ValueError(f"q must be a positive whole number; got {q!r}")
-        return [self._ask() for _ in range(q)]
+        with self._turn:
+            memory, n = self.memory, len(self.pending)
+            waiting = list(memory.unanswered)
+            try:
+                queries = [self._next() for _ in range(q or 1)]
+                return queries if q else queries[0]
+            except BaseException:  # Ctrl-C too: what was found is handed out the next time
+                memory.unanswered = waiting + memory.pending[n:]
+                raise
 
-    def _ask(self) -> Query:
+    def _next(self) -> Query:
+        if self.unanswered:
+            return self.unanswered.pop(0)
+        self._repair()
+        self._whole = False  # until the journal has it
         with one_thread:
-            query, extra = self._initial() if self._designing() else self._suggested()
-        event = {"x": query.x, "aspect": query.aspect, "reason": query.reason}
-        self._log({"ask": event | extra})
-        self.pending.append(query)
+            query, fits, memo = self._initial() if self._designing() else self._suggested()
+        event = ask_event(self.problem.space, query, fits, memo)
+        self.memory.change(event, lambda: self.pending.append(query))
+        self._whole = True
         return query
 
     @property
@@ -126,62 +191,113 @@ class Cobalt:
         unseen = any(not len(self.archive.data(name)[1]) for name in self.problem.functions)
         return self._number < self.settings.n_init or unseen
 
-    def _initial(self) -> tuple[Query, dict[str, Any]]:
+    def _initial(self) -> tuple[Query, dict[str, Any], Mapping[str, Any]]:
         x = self.rule.initial(self.archive, self.pending)
         reason = "initial design: spread over the space"
-        return Query(x, self.problem.functions, reason, "initial design"), {"fits": {}}
+        return Query(x, self.problem.functions, reason, "initial design"), {}, {}
 
-    def _suggested(self) -> tuple[Query, dict[str, Any]]:
+    def _suggested(self) -> tuple[Query, dict[str, Any], Mapping[str, Any]]:
         fits = self.models.refresh(self.archive)
         found = self.rule.suggest(self.models, self.archive, self.pending, self._number)
         functions = (found.aspect,) if self.settings.decoupled else self.problem.functions
         share = f"the region of interest is {found.roi_share:.2%} of the candidates"
         reason = f"{found.reason}; {share}"
         numbers = found.value, found.roi_share, found.gap
-        query = Query(found.x, functions, reason, found.aspect, *numbers)
-        return query, {"fits": fits} | dict(found.memo)
+        return Query(found.x, functions, reason, found.aspect, *numbers), fits, found.memo
 
-    def tell(self, x: Query | Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        "What was observed at a query, or at any point; NaN, None or no value: not observed."
-        point, told = x.x if isinstance(x, Query) else x, checked_values(self.problem, values)
-        self.problem.space.encode(point)  # refuses a point outside before anything changes
-        known = {name: value for name, value in told.items() if not math.isnan(value)}
-        self._log({"tell": {"x": plain(point), "values": known}})
-        self._remember(point, told, x.functions if isinstance(x, Query) else ())
-
-    def _remember(
-        self, point: Mapping[str, Any], told: dict[str, float], asked: Sequence[str] = ()
+    def tell(
+        self,
+        x: Query | Mapping[str, Any],
+        values: Mapping[str, Any],
+        errors: float | Mapping[str, float] | None = None,
     ) -> None:
-        self.archive.add(point, told)
-        if waiting := [query for query in self.pending if query.x == self.archive.points[-1]]:
-            answered = set(asked) or {name for name, v in told.items() if not math.isnan(v)}
-            overlap = lambda query: len(answered & set(query.functions))
-            self.pending.remove(max(waiting, key=overlap))
+        """What was observed at a query, or at any point.
 
-    def _log(self, event: Mapping[str, Any]) -> None:
-        if self.journal:
-            self.journal.write(event)
+        - `values`: by function. None or NaN: it was tried in vain. A function that is not there was
+          not tried, unless the query asked for it. Other keys are kept beside the values.
+        - `errors`: the standard error of these observations, for all of them or by function.
+        """
+        with self._turn:
+            space, memory = self.problem.space, self.memory
+            point = plain_point(space, x.x if isinstance(x, Query) else x)
+            names = values if isinstance(values, Mapping) else ()
+            asked = x.functions if isinstance(x, Query) else memory.asked_at(point, names)
+            told = split_values(self.problem, values, asked)
+            sds = checked_errors(self.problem, told, errors)
+            event = tell_event(point_text(space, point), told, sds, self.settings.decoupled)
+            memory.change(event, lambda: memory.remember(point, told, sds))
 
-    def _replay(self, event: Mapping[str, Any]) -> None:
-        if "tell" in event:
-            told = checked_values(self.problem, event["tell"]["values"])
-            self._remember(event["tell"]["x"], told)
-        elif event["ask"]["aspect"] != "initial design":
-            self.models.refresh(self.archive, event["ask"]["fits"])
-            self.rule.recall(self.models, event["ask"])
+    def withdraw(self, query: Query) -> None:
+        "Take back a query that will not be answered: it is pending no longer."
+        with self._turn:
+            found = self.memory.waiting(query.x, query.functions)
+            said = {"x": point_text(self.problem.space, query.x), "functions": [*query.functions]}
+            self.memory.change({"withdraw": said}, lambda: self.memory.settle(found))
+
+    def _repair(self) -> None:
+        "After an ask that was interrupted: models and rule as they were, from the events."
+        if self._whole:
+            return
+        twin = type(self).__new__(type(self))
+        models, rule = self._copied(*self._blank)
+        twin._assemble(models, rule, None)
+        with one_thread:
+            for event in self.memory.events:
+                twin._replay(event)
+        self.models, self.rule, self._whole = twin.models, twin.rule, True
+
+    def _replay(self, event: dict[str, Any]) -> None:
+        "Do what an event of a journal says."
+        kind, said = checked_event(event)
+        x, memory = point_from(said, self.problem), self.memory
+        if kind == "ask":
+            self._replay_ask(said, query_from(said, self.problem, self.settings.decoupled))
+        elif kind == "tell":
+            asked = memory.asked_at(x, said["values"])
+            told = told_from(said, self.problem, self.settings.decoupled, asked)
+            memory.remember(x, *told)
+        else:
+            functions = known_functions(said["functions"], self.problem)
+            memory.settle(memory.waiting(x, functions))
+        memory.events.append(event)
+
+    def _replay_ask(self, said: Mapping[str, Any], query: Query) -> None:
+        if query.aspect != "initial design":
+            self.models.refresh(self.archive, said["fits"])
+            self.rule.recall(self.models, said)
+        again = [one for one in self.memory.at(query.x) if one.functions == query.functions]
+        if again and "functions" not in said:
+            self.pending.clear()  # release 0.1.0 forgot what was pending when it was loaded
+        self.pending.append(query)
 
     @classmethod
     def load(cls, journal: str | Path) -> Cobalt:
-        "The optimiser that wrote this journal; suggestions never answered are made again."
-        first, *events = Journal(journal).read() or [{}]
-        if "settings" not in first:
-            raise ValueError(f"{journal} does not begin like a journal of cobalt-nb")
+        """The optimiser that wrote this journal, which is only read until the next ask or tell.
+
+        What was asked and never answered is pending, and `ask` hands it out again first.
+        """
+        file = Journal(journal)
+        if not file.path.exists():
+            raise FileNotFoundError(f"{journal} does not exist, so there is no run to load")
+        lines = file.lines()
+        if not lines:
+            raise ValueError(
+                f"{journal} holds no run yet: it is empty, or was torn in its first line; "
+                f"begin it with {cls.__name__}(…, journal={str(journal)!r})"
+            )
         opt = cls.__new__(cls)
-        opt._assemble(*cls._parts(first), Journal(journal))
         with one_thread:
-            for event in events:
-                opt._replay(event)
+            for number, event in lines:
+                try:
+                    opt._replay(event) if number > lines[0][0] else opt._begin(event, file)
+                except (AttributeError, LookupError, TypeError, ValueError) as error:
+                    raise ValueError(f"{journal}, line {number}: {error}") from error
+        opt.memory.unanswered = list(opt.pending)
         return opt
+
+    def _begin(self, first: Mapping[str, Any], journal: Journal) -> None:
+        "An optimiser without data, from the header of its journal."
+        self._assemble(*self._parts(first), journal)
 
     @classmethod
     def _parts(cls, first: Mapping[str, Any]) -> tuple[Models, Rule]:
@@ -190,6 +306,8 @@ class Cobalt:
         if unknown := set(first["settings"]) - {field.name for field in fields(Settings)}:
             raise ValueError(f"this is the journal of another method: {', '.join(unknown)}")
         settings = Settings(**first["settings"])
+        costs = settings.costs if settings.decoupled else None
+        checked_settings(problem, **first["settings"] | {"costs": costs})
         return Models(problem, settings, policy), make_rule(problem, settings, policy)
 
     @classmethod
@@ -208,7 +326,7 @@ class Cobalt:
             raise ValueError(f"the table has no column {missing[0]!r}")
         for row in frame.to_dict("records"):
             point = {name: row[name] for name in space.names}
-            opt.tell(point, {name: row[name] for name in functions})
+            opt.tell(point, {name: row[name] for name in functions if not pd.isna(row[name])})
         return opt
 
     def certificate(self, delta: float | None = None, tolerance: float = 0.0) -> Certificate:
@@ -217,15 +335,50 @@ class Cobalt:
 
     def result(self, tolerance: float = 0.0) -> Result:
         "The best point so far, and what is known of the optimum."
-        return make_result(self.archive, *self._judged(None, tolerance))
+        with self._turn:
+            return make_result(self.archive, *self._judged(None, tolerance))
 
     def _judged(
         self, delta: float | None, tolerance: float
     ) -> tuple[Certificate, dict[str, np.ndarray]]:
         delta = self.settings.delta if delta is None else delta
-        parts = self.problem, self.settings, self.models.policy, self.archive, self.models.fits()
-        with one_thread:
-            return judge(*parts, delta, tolerance)
+        with self._turn, one_thread:
+            self._repair()
+            parts = self.problem, self.settings, self.models.policy, self.archive
+            return judge(*parts, self.models.fits(), delta, tolerance)
+
+    def close(self) -> None:
+        "Let others write the journal; a later ask or tell takes it back, if nobody has."
+        with self._turn:
+            if self.journal:
+                self.journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        "A copy has no journal: two optimisers do not write one file."
+        memory = copy.copy(self.memory)
+        memory.journal = None
+        return vars(self) | {"memory": memory, "_turn": None}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state, _turn=Turn())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = memo[id(self)] = type(self).__new__(type(self))
+        with self._turn:
+            twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return twin
+
+    def __repr__(self) -> str:
+        goal = f"{'maximise' if self.problem.maximize else 'minimise'} {self.problem.objective}"
+        n, waiting = len(self.archive), len(self.pending)
+        counts = f"{n} evaluation{'s' * (n != 1)}, {waiting} pending"
+        return f"{type(self).__name__}({goal} over {self.problem.space!r}, {counts})"
 
 # %% ../nbs/optimizer/cobalt.ipynb #bd31d5e5
 __all__ = [
