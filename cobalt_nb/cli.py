@@ -23,7 +23,7 @@ __all__ = ['EXAMPLES', 'PROTOCOL_HELP', 'METHOD_HELP', 'COMMANDS', 'demo', 'vess
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cobalt_nb.records import Result
+    from cobalt_nb.results import Result
 
 # %% ../nbs/tools/cli.ipynb #c6607c54
 def demo(args: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from .box import BoxRule
-from .certificates import judge, make_result
+from .certificates import judge
 from cobalt_nb.events import (
     ask_event,
     check_survival,
@@ -38,9 +38,10 @@ from .journal import Journal
 from .memory import Memory
 from .models import BETA, Models, Policy, Settings, checked_settings
 from .pool import PoolRule
-from .records import Archive, Query, Result, split_values
+from .records import Archive, Query, split_values
+from .results import Result, make_result
 from .roi import Certificate
-from .rules import Rule
+from .rules import Rule, replicate
 from .spaces import Box, Pool, Problem
 from .threads import Turn, one_thread
 
@@ -198,10 +199,14 @@ class Cobalt:
 
     def _suggested(self) -> tuple[Query, dict[str, Any], Mapping[str, Any]]:
         fits = self.models.refresh(self.archive)
-        found = self.rule.suggest(self.models, self.archive, self.pending, self._number)
+        found = replicate(self.models, self.archive, self.pending)
+        if found:
+            self.rule.recall(self.models, {})  # it learns, as it will when this is replayed
+        else:
+            found = self.rule.suggest(self.models, self.archive, self.pending, self._number)
         functions = (found.aspect,) if self.settings.decoupled else self.problem.functions
         share = f"the region of interest is {found.roi_share:.2%} of the candidates"
-        reason = f"{found.reason}; {share}"
+        reason = found.reason if math.isnan(found.roi_share) else f"{found.reason}; {share}"
         numbers = found.value, found.roi_share, found.gap
         return Query(found.x, functions, reason, found.aspect, *numbers), fits, found.memo
 
@@ -338,9 +343,7 @@ class Cobalt:
         with self._turn:
             return make_result(self.archive, *self._judged(None, tolerance))
 
-    def _judged(
-        self, delta: float | None, tolerance: float
-    ) -> tuple[Certificate, dict[str, np.ndarray]]:
+    def _judged(self, delta: float | None, tolerance: float) -> tuple[Certificate, Models | None]:
         delta = self.settings.delta if delta is None else delta
         with self._turn, one_thread:
             self._repair()

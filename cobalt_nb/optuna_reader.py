@@ -16,7 +16,8 @@ import numpy as np
 
 from .optimizer import Cobalt
 from .problem import Interval, as_interval
-from .records import Query, Result
+from .records import Query
+from .results import Result
 from .roi import Certificate
 from .spaces import Box, as_parameter
 

@@ -38,7 +38,8 @@ from cobalt_nb.outlook import (
     scene,
     user_units,
 )
-from .records import Result, best_index
+from .records import best_index
+from .results import Result
 from .scenes import Scene, acquisitions, draw_step, largest, plot_step, step_axes
 from .spaces import Box, Categorical, Pool, Problem
 from cobalt_nb.style import (

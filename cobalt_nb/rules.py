@@ -5,6 +5,7 @@
 # %% ../nbs/optimizer/rules.ipynb #69c63978
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -15,12 +16,13 @@ from .acquisition import Choice
 from .algorithms import Limits, Posteriors, coupled_choice, decoupled_choice
 from .confidence import Bounds
 from .models import Models
-from .records import Archive, Query, Suggestion
+from .records import Archive, Query, Suggestion, best_index
 from .roi import Regions, optimum_interval, search_region
+from .spaces import Pool
 
 # %% auto #0
 __all__ = ['Look', 'Rule', 'View', 'widened_view', 'chosen', 'standing', 'joined', 'log_feasibility', 'log_ndtr_interval',
-           'least_chance', 'risk_note']
+           'least_chance', 'risk_note', 'replicate']
 
 # %% ../nbs/optimizer/rules.ipynb #8ca77e99
 class Rule(Protocol):
@@ -122,6 +124,23 @@ def risk_note(models: Models, x: Tensor) -> str:
         return ""
     return f"an evaluation works here with probability {float(models.works.chance(x[None])):.2g}"
 
+# %% ../nbs/optimizer/rules.ipynb #8deae988
+def replicate(models: Models, archive: Archive, pending: Sequence[Query]) -> Suggestion | None:
+    "The best evaluation once more, if some function may be noisy and nobody knows; else None."
+    if not models.doubtful or any(query.x in archive.points for query in pending):
+        return None
+    name, problem = models.doubtful[0], models.problem
+    again = [archive.points.count(x) > 1 for x in archive.points]
+    order = [best_index(archive), *range(len(archive))]
+    free = [i for i in order if not again[i] and not math.isnan(archive.values[i][name])]
+    if not free or len({str(x) for x, twice in zip(archive.points, again) if twice}) > 2:
+        return None
+    reason = f"to see whether {name} is noisy, as its model suspects: the same point once more"
+    aspect = name if models.settings.decoupled else "replicate"
+    x, space = archive.points[free[0]], problem.space
+    point = space.row(space.index(x)) if isinstance(space, Pool) else dict(x)
+    return Suggestion(point, aspect, math.nan, reason, math.nan, math.inf)
+
 # %% ../nbs/optimizer/rules.ipynb #c1be62e7
 __all__ = [
     "chosen",
@@ -129,6 +148,7 @@ __all__ = [
     "least_chance",
     "log_feasibility",
     "log_ndtr_interval",
+    "replicate",
     "risk_note",
     "Rule",
     "standing",

@@ -26,7 +26,8 @@ from cobalt_nb.mistakes import (
 )
 from .models import BETA, Policy
 from .optimizer import Cobalt
-from .records import Query, Result, feasible_column, split_values
+from .records import Query, feasible_column, split_values
+from .results import Result
 from .spaces import Box, Pool, Problem
 
 # %% auto #0
