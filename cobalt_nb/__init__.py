@@ -11,7 +11,8 @@ from ._moved import install
 if TYPE_CHECKING:
     from .optimizer import Cobalt
     from .problem import Interval
-    from .records import Query, Result
+    from .records import Query
+    from .results import Result
     from .roi import Certificate
     from .run import maximize, minimize
     from .spaces import Box, Pool, Problem
@@ -24,7 +25,7 @@ _HOME = {
     "Pool": "spaces",
     "Cobalt": "optimizer",
     "Query": "records",
-    "Result": "records",
+    "Result": "results",
     "Certificate": "roi",
     "Problem": "spaces",
     "Interval": "problem",
