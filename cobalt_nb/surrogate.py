@@ -32,10 +32,11 @@ from .posterior import NOISE_FLOOR, CandidatePosterior, Hyperparameters
 from .problem import Interval, feasible
 
 # %% auto #0
-__all__ = ['SUSPICION', 'Surrogate']
+__all__ = ['SUSPICION', 'FIT_POINTS', 'Surrogate']
 
 # %% ../nbs/optimizer/surrogate.ipynb #b558af15
-SUSPICION = 3.0
+SUSPICION = 3.0  # of log density, by which noise must explain the data better
+FIT_POINTS = 300  # observations that a fit looks at
 
 # %% ../nbs/optimizer/surrogate.ipynb #ec23b98c
 class Surrogate:
@@ -144,6 +145,11 @@ class Surrogate:
             starts, self.fitted_cold = [self.hyper, None], self.fitted
         self.hyper = self.best_fit(starts)
 
+    def sample(self) -> Tensor:
+        "The positions of the observations that a fit looks at: all, or many spread over the run."
+        n = len(self.y)
+        return torch.linspace(0, n - 1, min(n, FIT_POINTS), dtype=torch.float64).round().long()
+
     def relabel(self) -> None:
         "Model the function by labels if that is all it shows, and by its values if it is not."
         noisy = self.noise is not None and self.noise[1] > 0
@@ -193,7 +199,9 @@ class Surrogate:
         self, noise: Noise, starts: list[Hyperparameters | None]
     ) -> tuple[float, Hyperparameters]:
         "The densest fit at this level of `noise`, and its density without the prior of the noise."
-        X, y, told = self.X, self.to_model(self.y), self.told
+        some = self.sample()
+        X, y = self.X[some], self.to_model(self.y)[some]
+        told = None if self.told is None else self.told[some]
         options = (self.learn_outputscale, 1e-7, self.fit_floor, told)
         found = [fit_map(X, y, noise, start, *options) for start in starts]
 
