@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .acquisition import alpha_constraint, alpha_objective
 from .confidence import Bounds, confidence_bounds
-from .fit import NOISE_PRIOR, OUTPUTSCALE_PRIOR
+from .fit import NOISE_PRIOR, OUTPUTSCALE_PRIOR, own_noise
 from .posterior import NOISE_FLOOR, Hyperparameters
 from .roi import Regions, regions
 from .surrogate import Surrogate
@@ -52,19 +52,27 @@ def gp_kernel(hyper: Hyperparameters, like: Tensor) -> RBFKernel | ScaleKernel:
     return scaled
 
 # %% ../nbs/tools/botorch.ipynb #23372d9a
-def as_botorch(hyper: Hyperparameters, X: Tensor, y: Tensor) -> SingleTaskGP:
-    "A `SingleTaskGP` with these hyperparameters and these data: `X` (n, d), `y` (n,)."
-    kernel, likelihood = gp_kernel(hyper, X), noise_likelihood(hyper, X)
-    model = SingleTaskGP(
-        X, y[:, None], likelihood=likelihood, covar_module=kernel, outcome_transform=None
-    )
+def as_botorch(
+    hyper: Hyperparameters, X: Tensor, y: Tensor, noise: Tensor | None = None
+) -> SingleTaskGP:
+    """A `SingleTaskGP` with these hyperparameters and these data: `X` (n, d), `y` (n,).
+
+    `noise` (n,), if given, are the variances of the single observations.
+    """
+    own: dict[str, Any] = {"likelihood": noise_likelihood(hyper, X)}
+    if noise is not None:
+        own = {"train_Yvar": noise[:, None]}
+    kernel = gp_kernel(hyper, X)
+    model = SingleTaskGP(X, y[:, None], covar_module=kernel, outcome_transform=None, **own)
     model.mean_module.constant = X.new_tensor(hyper.mean)
     return model.eval()
 
 # %% ../nbs/tools/botorch.ipynb #43ac8e72
 def surrogate_model(surrogate: Surrogate) -> SingleTaskGP:
     "The posterior of a fitted surrogate as a BoTorch model, on the model's scale."
-    return as_botorch(surrogate.hyper, surrogate.X, surrogate.to_model(surrogate.y))
+    told = surrogate.told
+    noise = None if told is None else own_noise(surrogate.hyper, surrogate.X, told)
+    return as_botorch(surrogate.hyper, surrogate.X, surrogate.targets, noise)
 
 # %% ../nbs/tools/botorch.ipynb #e3178f26
 def output_scales(model: Model) -> Tensor:

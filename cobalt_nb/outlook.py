@@ -23,12 +23,13 @@ from torch import Tensor
 from .box import Step
 from .confidence import Bounds
 from .optimizer import Cobalt
+from .parameters import Categorical, Integer, Real
 from .pool import PoolRule, askable
 from .records import Query
 from .roi import Regions
 from .rules import widened_view
-from .scenes import Scene, acquisitions, draw_plane, draw_step, step_axes
-from .spaces import Box, Categorical, Integer, Pool, Real
+from .scenes import MET, Scene, acquisitions, draw_plane, draw_step, step_axes
+from .spaces import Box, Pool
 from .style import around, new_axes
 
 # %% auto #0
@@ -155,7 +156,7 @@ def scene(opt: Cobalt, n: int = 200, truth: Functions | None = None) -> Scene:
         bounds=bounds,
         sets=sets,
         alphas=alphas,
-        observed=twin.archive.frame(),
+        observed=twin.archive.frame().assign(**{MET: twin.archive.feasible()}),
         truth=known,
         units=units,
         reason=query.reason,

@@ -38,7 +38,7 @@ from cobalt_nb.outlook import (
     scene,
     user_units,
 )
-from .records import best_index
+from .records import best_index, feasible_column, seen_feasible
 from .results import Result
 from .scenes import Scene, acquisitions, draw_step, largest, plot_step, step_axes
 from .spaces import Box, Categorical, Pool, Problem
@@ -217,23 +217,32 @@ def plot_slices(
 # %% ../nbs/optimizer/plots.ipynb #1bdbc152
 def best_so_far(history: pd.DataFrame, problem: Problem) -> np.ndarray:
     "The best feasible value (n,) after each evaluation, NaN before there is one."
-    value = np.where(history["feasible"], problem.sign * history[problem.objective], np.nan)
+    worth = problem.sign * history[problem.objective]
+    value = np.where(seen_feasible(history, problem), worth, np.nan)
     return problem.sign * np.fmax.accumulate(value)
 
 
-KINDS = {"infeasible": COLOURS["infeasible"], "feasible": COLOURS["objective"]}
-MARKERS = {"infeasible": "X", "feasible": "o"}
+KINDS = {
+    "infeasible": COLOURS["infeasible"],
+    "not known": COLOURS["undecided"],
+    "feasible": COLOURS["objective"],
+}
+MARKERS = {"infeasible": "X", "not known": "s", "feasible": "o"}
 
 
 def plot_trace(history: pd.DataFrame, problem: Problem, ax: Axes | None = None) -> Axes:
     """The evaluations of a history and the best feasible value so far.
 
-    `history` has a row for each evaluation, with the objective and a column `feasible`.
+    `history` has a row for each evaluation, with the objective and a column `feasible`. What
+    was not measured is not drawn.
     """
     ax, number, value = ax or new_axes(), np.arange(1, len(history) + 1), history[problem.objective]
-    kind = np.where(history["feasible"], "feasible", "infeasible")
+    unknown = history[feasible_column(problem)].eq("unknown")
+    kind = np.where(unknown, "not known", "infeasible").astype(object)
+    kind[seen_feasible(history, problem)] = "feasible"
+    order = [name for name in KINDS if name in kind or name != "not known"]
     look = {"hue": kind, "style": kind, "palette": KINDS, "markers": MARKERS, "s": 26}
-    sns.scatterplot(x=number, y=value.to_numpy(), hue_order=KINDS, ax=ax, **look)
+    sns.scatterplot(x=number, y=value.to_numpy(), hue_order=order, ax=ax, **look)
     best, blue = best_so_far(history, problem), COLOURS["objective"]
     ax.step(number, best, where="post", color=blue, lw=1.2, label="best feasible")
     limits = around(value[kind == "feasible"].to_numpy()) if "feasible" in kind else None
@@ -290,7 +299,7 @@ def history_of(source: Cobalt | Result) -> tuple[Problem, pd.DataFrame]:
 
 def shades(frame: pd.DataFrame, problem: Problem) -> ScalarMappable:
     "Colours for the feasible values of the objective in a history, the lightest for the best."
-    values = frame[problem.objective][frame["feasible"]].dropna()
+    values = frame[problem.objective][seen_feasible(frame, problem)].dropna()
     low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
     return ScalarMappable(Normalize(low, high), "cividis" if problem.maximize else "cividis_r")
 
@@ -313,7 +322,7 @@ def pair(
     "The evaluations of a history over two parameters: columns x, y, value and feasible."
     columns = {"x": as_text(known[x], frame[x]), "y": as_text(known[y], frame[y])}
     return pd.DataFrame(
-        columns | {"value": frame[problem.objective], "feasible": frame["feasible"]}
+        columns | {"value": frame[problem.objective], "feasible": seen_feasible(frame, problem)}
     )
 
 # %% ../nbs/optimizer/plots.ipynb #90a3c699
@@ -373,7 +382,7 @@ def plot_parallel(
     names = list(names or (*problem.space.names, *problem.functions))
     ax, colours = ax or new_axes(1.2 + 1.0 * len(names), 2.8), shades(frame, problem)
     columns = [heights(frame[name]) for name in names]
-    ok, lines = frame["feasible"].to_numpy(dtype=bool), np.array([y for y, _ in columns]).T
+    ok, lines = seen_feasible(frame, problem), np.array([y for y, _ in columns]).T
     for y in lines[~ok]:
         ax.plot(y, color="0.85", lw=0.8, zorder=1)
     for y, colour in zip(lines[ok], colours.to_rgba(frame[problem.objective][ok])):

@@ -29,7 +29,7 @@ from .roi import Regions, roi_constraint
 from .style import COLOURS, draw_alpha, draw_band, draw_limits, draw_set, stay_near
 
 # %% auto #0
-__all__ = ['EDGES', 'STAR', 'AREAS', 'Scene', 'acquisitions', 'largest', 'step_axes', 'draw_function', 'draw_constraint',
+__all__ = ['EDGES', 'STAR', 'AREAS', 'MET', 'Scene', 'acquisitions', 'largest', 'step_axes', 'draw_function', 'draw_constraint',
            'draw_threshold', 'draw_choice', 'brief', 'draw_step', 'plot_step', 'kinds', 'draw_areas', 'draw_members',
            'draw_evaluations', 'draw_key', 'draw_plane']
 
@@ -222,9 +222,12 @@ def draw_members(ax: Axes, scene: Scene) -> None:
     ax.scatter(x, y, marker="s", s=26, **look)
 
 # %% ../nbs/optimizer/scenes.ipynb #374839c3
+MET = "\0met"  # whether an evaluation was seen feasible: a column that no user's can be
+
+
 def draw_evaluations(ax: Axes, frame: pd.DataFrame, x: str, y: str) -> None:
-    "The evaluations of a history over two columns: dots where feasible, crosses where not."
-    ok, blue = frame["feasible"].to_numpy(dtype=bool), COLOURS["objective"]
+    "The evaluations of a history over two columns: dots where seen feasible, crosses elsewhere."
+    ok, blue = frame[MET].to_numpy(dtype=bool), COLOURS["objective"]
     ax.plot(frame[x][~ok], frame[y][~ok], "x", color="k", ms=5, mew=1.2, label="infeasible")
     ax.plot(frame[x][ok], frame[y][ok], "o", color=blue, mec="w", ms=6, label="feasible")
 
@@ -264,6 +267,7 @@ __all__ = [
     "draw_plane",
     "draw_step",
     "largest",
+    "MET",
     "plot_step",
     "Scene",
     "step_axes",
