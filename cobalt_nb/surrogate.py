@@ -32,10 +32,11 @@ from .posterior import NOISE_FLOOR, CandidatePosterior, Hyperparameters
 from .problem import Interval, feasible
 
 # %% auto #0
-__all__ = ['SUSPICION', 'FIT_POINTS', 'Surrogate']
+__all__ = ['SUSPICION', 'IGNORED', 'FIT_POINTS', 'Surrogate']
 
 # %% ../nbs/optimizer/surrogate.ipynb #b558af15
 SUSPICION = 3.0  # of log density, by which noise must explain the data better
+IGNORED = 1e4  # a variance with which an observation counts for nothing
 FIT_POINTS = 300  # observations that a fit looks at
 
 # %% ../nbs/optimizer/surrogate.ipynb #ec23b98c
@@ -59,6 +60,7 @@ class Surrogate:
     ):
         self.X = torch.empty(0, d, dtype=torch.float64)
         self.y = self.errors = torch.empty(0, dtype=torch.float64)
+        self.repeated = torch.empty(0, dtype=torch.bool)  # at a point that was observed before
         self.noise = noise if noise is None or isinstance(noise, tuple) else (noise, noise)
         self.learn_outputscale, self.growth, self.heavy = learn_outputscale, growth, heavy
         self.fit_floor, self.noise_floor = fit_floor, noise_floor
@@ -76,7 +78,9 @@ class Surrogate:
         """
         y = torch.as_tensor(y, dtype=torch.float64).reshape(-1)
         errors = torch.full_like(y, math.nan) if errors is None else errors
-        self.X = torch.cat([self.X, X.reshape(-1, self.X.shape[1])])
+        for x in X.reshape(-1, self.X.shape[1]):
+            seen = (self.X == x).all(dim=1).any()[None]
+            self.X, self.repeated = torch.cat([self.X, x[None]]), torch.cat([self.repeated, seen])
         self.y, self.errors = torch.cat([self.y, y]), torch.cat([self.errors, errors])
 
     @property
@@ -84,9 +88,10 @@ class Surrogate:
         "The variances (n,) that were told, on the model's scale; NaN or None where none was."
         if self.labels:
             return self.labels.noise
-        if self.errors.isnan().all():
-            return None
-        return (self.errors / self.standardizer.scale).square().clamp_min(self.noise_floor)
+        told = (self.errors / self.standardizer.scale).square().clamp_min(self.noise_floor)
+        if self.repeated.any() and not self.verdict.noisy:  # it says nothing new
+            told = torch.where(self.repeated, IGNORED, told)
+        return None if told.isnan().all() else told
 
     @property
     def targets(self) -> Tensor:
