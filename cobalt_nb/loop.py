@@ -22,7 +22,7 @@ from concurrent.futures import (
 )
 from dataclasses import dataclass, field
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,13 +45,14 @@ from .spaces import Problem
 
 # %% auto #0
 __all__ = ['Point', 'Functions', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted', 'repeats_teach',
-           'progress_bar', 'progress_text', 'Here', 'hands', 'unbroken', 'Loop', 'finish', 'explain', 'settled']
+           'progress_bar', 'progress_text', 'Here', 'Hands', 'hands', 'unbroken', 'Loop', 'finish', 'explain',
+           'settled']
 
 # %% ../nbs/optimizer/loop.ipynb #9d572c82
 Point = dict[str, Any]
 Functions = Mapping[str, Callable[[Point], Any]] | Callable[[Point], Any]
 
-
+# %% ../nbs/optimizer/loop.ipynb #cf08f9fc
 def evaluate(
     functions: Functions,
     query: Query,
@@ -168,22 +169,30 @@ class Here(Executor):
             future.set_exception(error)
         return future
 
+# %% ../nbs/optimizer/loop.ipynb #bc6176fe
+class Hands(NamedTuple):
+    "Who evaluates: an executor, how many at once, and whether it is ours to shut down."
 
-def hands(workers: Any, functions: Functions) -> tuple[Executor, int, bool]:
-    "The executor, how many evaluations it takes at once, and whether it is ours to shut down."
+    executor: Executor
+    slots: int
+    ours: bool
+
+
+def hands(workers: Any, functions: Functions) -> Hands:
+    "The hands that the argument `workers` means; an error says what it may be."
     executor, count = (
         workers if isinstance(workers, tuple) and len(workers) == 2 else (workers, None)
     )
     if not callable(getattr(executor, "submit", None)):
         hint = ", or an executor, or a pair (executor, how many at once)"
         count = 1 if workers is None else whole_number("workers", workers, 1, hint=hint)
-        return (Here(), 1, True) if count == 1 else (ThreadPoolExecutor(count), count, True)
+        return Hands(Here() if count == 1 else ThreadPoolExecutor(count), count, True)
     count = count or getattr(executor, "_max_workers", None)
     if count is None:
         raise ValueError("workers: say how many at once this executor takes: (executor, 8)")
     if isinstance(executor, ProcessPoolExecutor):
         _check_sendable(functions)
-    return executor, whole_number("workers", count, 1), False
+    return Hands(executor, whole_number("workers", count, 1), False)
 
 
 def _check_sendable(functions: Functions) -> None:
@@ -329,9 +338,9 @@ class Loop:
         self.running.clear()
 
 # %% ../nbs/optimizer/loop.ipynb #bf1df190
-def finish(loop: Loop, workers: Any) -> bool:
+def finish(loop: Loop, team: Hands) -> bool:
     "Run a loop to its end; whether it came there without an interruption."
-    opt, (executor, slots, ours) = loop.opt, hands(workers, loop.functions)
+    opt, (executor, slots, ours) = loop.opt, team
     try:
         loop.drive(executor, slots)
         return True
@@ -349,7 +358,7 @@ def finish(loop: Loop, workers: Any) -> bool:
         if ours:
             executor.shutdown(wait=False, cancel_futures=True)
 
-
+# %% ../nbs/optimizer/loop.ipynb #2f771f2f
 def explain(error: Exception, opt: Cobalt, fault: bool) -> None:
     "Give an exception the optimiser, and a note of what is kept and where."
     hint = f"; catch=({type(error).__name__},) takes such an exception as a failed evaluation"
@@ -373,6 +382,8 @@ __all__ = [
     "exhausted",
     "finish",
     "Functions",
+    "Hands",
+    "hands",
     "Loop",
     "Point",
     "progress_bar",
