@@ -10,7 +10,7 @@ import math
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -74,7 +74,8 @@ def evaluate(
             value = call(copied(query.x))
         except Exception as error:
             if not isinstance(error, catch):
-                error.came = answer  # type: ignore[attr-defined]
+                with contextlib.suppress(AttributeError):
+                    error.came = answer  # type: ignore[attr-defined]
                 raise
             texts = (answer.get(remark), described_error(error))
             value, name = "; ".join(filter(None, texts)), remark
@@ -122,12 +123,12 @@ def check_functions(functions: Functions, problem: Problem, decoupled: bool) -> 
             )
 
 # %% ../nbs/optimizer/loop.ipynb #87d9c3f9
-def exhausted(opt: Cobalt) -> bool:
-    "Whether every point is told or pending, and a second evaluation teaches nothing."
+def exhausted(opt: Cobalt, running: Iterable[Query] = ()) -> bool:
+    "Whether every point is told or running, and a second evaluation teaches nothing."
     space = opt.problem.space
     if math.isinf(space.size) or opt.settings.decoupled or repeats_teach(opt):
         return False
-    taken = [*opt.archive.points, *(query.x for query in opt.pending)]
+    taken = [*opt.archive.points, *(query.x for query in running)]
     return len({tuple(x[name] for name in space.names) for x in taken}) >= space.size
 
 
@@ -233,6 +234,7 @@ class Loop:
     catch: tuple[type[Exception], ...] = ()
     callback: Callable[[Cobalt, Query], Any] | None = None
     bar: Any = None
+    slots: int = 1  # evaluations at once
     stopped: bool = False
     fault: BaseException | None = None  # of the user's functions
     running: dict[Future[Any], Query] = field(default_factory=dict)
@@ -246,11 +248,12 @@ class Loop:
     def wants_more(self) -> bool:
         "Whether there is budget left, and something left to learn."
         room = len(self.opt.archive) + len(self.running) < self.limit
-        more = room and not self.stopped and not exhausted(self.opt)
+        more = room and not self.stopped and not exhausted(self.opt, self.running.values())
         return more and not settled(self.opt, self.tol)
 
     def drive(self, executor: Executor, slots: int) -> None:
         "Keep `slots` queries with the executor until nothing more is wanted."
+        self.slots = slots
         while True:
             while len(self.running) < slots and self.wants_more():
                 query = self.opt.ask()
@@ -271,8 +274,8 @@ class Loop:
         if error is None:
             self.tell(query, future.result())
         else:
-            alone = not self.running or not isinstance(error, BrokenExecutor)
-            if isinstance(error, Exception) and alone:  # else nobody knows which point it was
+            known = not isinstance(error, BrokenExecutor) or self.slots == 1  # which point it was
+            if isinstance(error, Exception) and known:
                 self.tell_failure(query, error, getattr(error, "came", {}))
             self.fault = error
             raise error

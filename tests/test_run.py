@@ -304,6 +304,30 @@ def test_a_worker_that_dies() -> None:
     assert caught.value.cobalt.archive.failed().tolist() == [True]  # type: ignore[attr-defined]
 
 
+def test_a_pool_of_workers_that_dies_blames_no_point() -> None:
+    from concurrent.futures.process import BrokenProcessPool
+
+    with ProcessPoolExecutor(2) as executor, pytest.raises(BrokenProcessPool) as caught:
+        run(die, workers=executor)
+    assert len(caught.value.cobalt.archive) == 0  # type: ignore[attr-defined]
+
+
+def test_an_exception_with_values_comes_back_from_a_process() -> None:
+    functions = {"cost": cost, "disc": nothing}
+    with ProcessPoolExecutor(1) as executor, pytest.raises(ZeroDivisionError) as caught:
+        run(functions, workers=executor)
+    told = caught.value.cobalt.archive.values[0]  # type: ignore[attr-defined]
+    assert math.isfinite(told["cost"]) and math.isnan(told["disc"])
+
+
+def cost(p: dict) -> float:
+    return bowl(p)["cost"]
+
+
+def nothing(p: dict) -> float:
+    return 1 / 0
+
+
 # Callback, initial results, finite spaces
 
 
@@ -369,6 +393,21 @@ def test_a_finite_box_ends() -> None:
     result = maximize(counted, finite, "f", **QUICK, budget=60)
     assert not result.history[["n", "kind"]].drop_duplicates().shape[0] < 10
     assert len(result.history) < 60
+
+
+def test_the_last_candidate_is_evaluated_after_a_crash(tmp_path: Path) -> None:
+    function = Bursts(3, SystemExit(1))
+    pool = lambda: minimize(
+        lambda p: {"f": function({"x": p["x"], "y": 0.0})["cost"]},
+        Pool({"x": [0.0, 0.5, 1.0]}),
+        "f",
+        **QUICK,
+        budget=9,
+        journal=tmp_path / "run.jsonl",
+    )
+    with pytest.raises(SystemExit):
+        pool()
+    assert sorted(pool().history["x"]) == [0.0, 0.5, 1.0]
 
 
 def test_a_pool_ends_even_if_all_fails() -> None:
