@@ -22,6 +22,7 @@ from concurrent.futures import (
 )
 from dataclasses import dataclass, field
 from multiprocessing.reduction import ForkingPickler
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -335,8 +336,10 @@ class Loop:
         "Tell what is still running: all of it, or what is done; never mind how it ends."
         for future in list(self.running):
             if not future.cancel() and (patient or future.done()):
+                wait([future])
+                if not isinstance(future.exception(), (Exception, NoneType)):
+                    continue  # Ctrl-C in a process of its own
                 with contextlib.suppress(Exception), unbroken():
-                    wait([future])
                     self.take(future)
         self.running.clear()
 
