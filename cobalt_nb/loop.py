@@ -10,7 +10,7 @@ import math
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -22,7 +22,8 @@ from concurrent.futures import (
 )
 from dataclasses import dataclass, field
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from types import NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,13 +46,14 @@ from .spaces import Problem
 
 # %% auto #0
 __all__ = ['Point', 'Functions', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted', 'repeats_teach',
-           'progress_bar', 'progress_text', 'Here', 'hands', 'unbroken', 'Loop', 'finish', 'explain', 'settled']
+           'progress_bar', 'progress_text', 'Here', 'Hands', 'hands', 'unbroken', 'Loop', 'finish', 'explain',
+           'settled']
 
 # %% ../nbs/optimizer/loop.ipynb #9d572c82
 Point = dict[str, Any]
 Functions = Mapping[str, Callable[[Point], Any]] | Callable[[Point], Any]
 
-
+# %% ../nbs/optimizer/loop.ipynb #cf08f9fc
 def evaluate(
     functions: Functions,
     query: Query,
@@ -73,7 +75,8 @@ def evaluate(
             value = call(copied(query.x))
         except Exception as error:
             if not isinstance(error, catch):
-                error.came = answer  # type: ignore[attr-defined]
+                with contextlib.suppress(AttributeError):
+                    error.came = answer  # type: ignore[attr-defined]
                 raise
             texts = (answer.get(remark), described_error(error))
             value, name = "; ".join(filter(None, texts)), remark
@@ -121,12 +124,12 @@ def check_functions(functions: Functions, problem: Problem, decoupled: bool) -> 
             )
 
 # %% ../nbs/optimizer/loop.ipynb #87d9c3f9
-def exhausted(opt: Cobalt) -> bool:
-    "Whether every point is told or pending, and a second evaluation teaches nothing."
+def exhausted(opt: Cobalt, running: Iterable[Query] = ()) -> bool:
+    "Whether every point is told or running, and a second evaluation teaches nothing."
     space = opt.problem.space
     if math.isinf(space.size) or opt.settings.decoupled or repeats_teach(opt):
         return False
-    taken = [*opt.archive.points, *(query.x for query in opt.pending)]
+    taken = [*opt.archive.points, *(query.x for query in running)]
     return len({tuple(x[name] for name in space.names) for x in taken}) >= space.size
 
 
@@ -168,22 +171,30 @@ class Here(Executor):
             future.set_exception(error)
         return future
 
+# %% ../nbs/optimizer/loop.ipynb #bc6176fe
+class Hands(NamedTuple):
+    "Who evaluates: an executor, how many at once, and whether it is ours to shut down."
 
-def hands(workers: Any, functions: Functions) -> tuple[Executor, int, bool]:
-    "The executor, how many evaluations it takes at once, and whether it is ours to shut down."
+    executor: Executor
+    slots: int
+    ours: bool
+
+
+def hands(workers: Any, functions: Functions) -> Hands:
+    "The hands that the argument `workers` means; an error says what it may be."
     executor, count = (
         workers if isinstance(workers, tuple) and len(workers) == 2 else (workers, None)
     )
     if not callable(getattr(executor, "submit", None)):
         hint = ", or an executor, or a pair (executor, how many at once)"
         count = 1 if workers is None else whole_number("workers", workers, 1, hint=hint)
-        return (Here(), 1, True) if count == 1 else (ThreadPoolExecutor(count), count, True)
+        return Hands(Here() if count == 1 else ThreadPoolExecutor(count), count, True)
     count = count or getattr(executor, "_max_workers", None)
     if count is None:
         raise ValueError("workers: say how many at once this executor takes: (executor, 8)")
     if isinstance(executor, ProcessPoolExecutor):
         _check_sendable(functions)
-    return executor, whole_number("workers", count, 1), False
+    return Hands(executor, whole_number("workers", count, 1), False)
 
 
 def _check_sendable(functions: Functions) -> None:
@@ -224,6 +235,7 @@ class Loop:
     catch: tuple[type[Exception], ...] = ()
     callback: Callable[[Cobalt, Query], Any] | None = None
     bar: Any = None
+    slots: int = 1  # evaluations at once
     stopped: bool = False
     fault: BaseException | None = None  # of the user's functions
     running: dict[Future[Any], Query] = field(default_factory=dict)
@@ -237,11 +249,12 @@ class Loop:
     def wants_more(self) -> bool:
         "Whether there is budget left, and something left to learn."
         room = len(self.opt.archive) + len(self.running) < self.limit
-        more = room and not self.stopped and not exhausted(self.opt)
+        more = room and not self.stopped and not exhausted(self.opt, self.running.values())
         return more and not settled(self.opt, self.tol)
 
     def drive(self, executor: Executor, slots: int) -> None:
         "Keep `slots` queries with the executor until nothing more is wanted."
+        self.slots = slots
         while True:
             while len(self.running) < slots and self.wants_more():
                 query = self.opt.ask()
@@ -262,8 +275,8 @@ class Loop:
         if error is None:
             self.tell(query, future.result())
         else:
-            alone = not self.running or not isinstance(error, BrokenExecutor)
-            if isinstance(error, Exception) and alone:  # else nobody knows which point it was
+            known = not isinstance(error, BrokenExecutor) or self.slots == 1  # which point it was
+            if isinstance(error, Exception) and known:
                 self.tell_failure(query, error, getattr(error, "came", {}))
             self.fault = error
             raise error
@@ -323,15 +336,17 @@ class Loop:
         "Tell what is still running: all of it, or what is done; never mind how it ends."
         for future in list(self.running):
             if not future.cancel() and (patient or future.done()):
+                wait([future])
+                if not isinstance(future.exception(), (Exception, NoneType)):
+                    continue  # Ctrl-C in a process of its own
                 with contextlib.suppress(Exception), unbroken():
-                    wait([future])
                     self.take(future)
         self.running.clear()
 
 # %% ../nbs/optimizer/loop.ipynb #bf1df190
-def finish(loop: Loop, workers: Any) -> bool:
+def finish(loop: Loop, team: Hands) -> bool:
     "Run a loop to its end; whether it came there without an interruption."
-    opt, (executor, slots, ours) = loop.opt, hands(workers, loop.functions)
+    opt, (executor, slots, ours) = loop.opt, team
     try:
         loop.drive(executor, slots)
         return True
@@ -349,7 +364,7 @@ def finish(loop: Loop, workers: Any) -> bool:
         if ours:
             executor.shutdown(wait=False, cancel_futures=True)
 
-
+# %% ../nbs/optimizer/loop.ipynb #2f771f2f
 def explain(error: Exception, opt: Cobalt, fault: bool) -> None:
     "Give an exception the optimiser, and a note of what is kept and where."
     hint = f"; catch=({type(error).__name__},) takes such an exception as a failed evaluation"
@@ -373,6 +388,8 @@ __all__ = [
     "exhausted",
     "finish",
     "Functions",
+    "Hands",
+    "hands",
     "Loop",
     "Point",
     "progress_bar",

@@ -18,6 +18,7 @@ from .algorithms import all_regions, checked_costs
 from .confidence import Bounds, confidence_bounds
 from .failures import Works
 from .fit import FIT_NOISE_FLOOR, HEAVY, Standardizer, Warp
+from .mistakes import real_number, whole_number
 from .posterior import NOISE_FLOOR, CandidatePosterior, Hyperparameters
 from .problem import Interval
 from .records import Archive
@@ -63,13 +64,13 @@ def checked_settings(
     mode = mode or "practical"
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
+    beta, delta = real_number("beta", beta), real_number("delta", delta)
     if not beta > 0:
         raise ValueError(f"beta must be positive; got {beta}")
     if not 0 < delta < 1:
         raise ValueError(f"delta must be a probability strictly between 0 and 1; got {delta}")
     n_init = problem.space.dim + 2 if n_init is None else n_init
-    if n_init < 1:
-        raise ValueError(f"n_init must be at least 1; got {n_init}")
+    n_init = whole_number("n_init", n_init, 1)
     if costs is not None and not decoupled:
         raise ValueError("costs choose which function to evaluate, so they need decoupled=True")
     noises, prices = checked_noise(problem, noise), checked_costs(problem.functions, costs)
@@ -86,7 +87,9 @@ def checked_noise(
         listed = ", ".join(functions)
         raise ValueError(f"noise: unknown function {unknown[0]!r}; this problem has {listed}")
     for name, sd in noises.items():
-        if sd is not None and not (math.isfinite(sd) and sd >= 0):
+        if sd is not None and not (
+            isinstance(sd, (int, float, np.number)) and math.isfinite(sd) and sd >= 0
+        ):
             raise ValueError(f"noise of {name!r} must be a standard deviation, 0 or more; got {sd}")
     return {name: noises.get(name) for name in functions}
 

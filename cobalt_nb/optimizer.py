@@ -36,6 +36,7 @@ from cobalt_nb.events import (
 )
 from .journal import Journal
 from .memory import Memory
+from .mistakes import checked_seed
 from .models import BETA, Models, Policy, Settings, checked_settings
 from .pool import PoolRule
 from .records import Archive, Query, split_values
@@ -90,9 +91,10 @@ class Cobalt:
         journal: str | Path | None = None,
         policy: Policy | None = None,
     ):
-        problem, policy = Problem(space, objective, constraints or {}, maximize), policy or Policy()
+        limits = {} if constraints is None else constraints
+        problem, policy = Problem(space, objective, limits, maximize), policy or Policy()
         settings = checked_settings(
-            problem, mode, beta, delta, noise, n_init, seed, decoupled, costs
+            problem, mode, beta, delta, noise, n_init, checked_seed(seed), decoupled, costs
         )
         settings = Settings(**plain(asdict(settings)))
         models, rule = Models(problem, settings, policy), make_rule(problem, settings, policy)
@@ -326,7 +328,7 @@ class Cobalt:
     ) -> Cobalt:
         "An optimiser that starts from a table with a column for each parameter and function."
         opt = cls(space, objective, constraints, **settings)
-        functions = opt.problem.functions
+        space, functions = opt.problem.space, opt.problem.functions
         if missing := [name for name in (*space.names, *functions) if name not in frame]:
             raise ValueError(f"the table has no column {missing[0]!r}")
         for row in frame.to_dict("records"):

@@ -77,7 +77,7 @@ def steps(distribution: BaseDistribution) -> int | None:
 def box_spec(distribution: BaseDistribution) -> Any:
     "What a `Box` calls this distribution."
     if isinstance(distribution, CategoricalDistribution):
-        return list(range(len(distribution.choices)))
+        return {"labels": list(range(len(distribution.choices)))}
     if (count := steps(distribution)) is not None:
         return (0, count, "int")
     ends: Any = distribution

@@ -88,7 +88,7 @@ def known_results(initial: Any, problem: Problem) -> list[tuple[Point, dict[str,
         space.encode(point), split_values(problem, values)
     return known
 
-
+# %% ../nbs/optimizer/run.ipynb #dc5b65d6
 def _empty(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or value != value
 
@@ -121,7 +121,7 @@ def run(given: dict[str, Any], maximize: bool) -> Result:
     space, constraints = settings.pop("space"), settings.pop("constraints")
     problem = Problem(space, objective, {} if constraints is None else constraints, maximize)
     check_functions(functions, problem, settings["decoupled"])
-    hands(options["workers"], functions)
+    options["workers"] = hands(options["workers"], functions)
     known = known_results(options["initial"], problem)
     opt = resumed(problem.space, objective, problem.constraints, journal, settings)
     try:
@@ -130,7 +130,7 @@ def run(given: dict[str, Any], maximize: bool) -> Result:
     finally:
         let_go(opt)
 
-
+# %% ../nbs/optimizer/run.ipynb #85715462
 def driven(opt: Cobalt, functions: Functions, options: Mapping[str, Any], known: int) -> Result:
     "Run the loop to its end, beside `known` evaluations that cost nothing, and judge."
     budget, tol, catch, callback = (options[n] for n in ("budget", "tol", "catch", "callback"))

@@ -120,7 +120,7 @@ def stated(opt: Cobalt) -> dict[str, Any]:
             c.message,
             [*c.assumptions],
         ],
-        "history": r.history.to_csv(index=False),
+        "history": r.history.assign(feasible=r.history.feasible.eq(True)).to_csv(index=False),
     }
 
 
