@@ -78,7 +78,8 @@ class Works:
     def least(self) -> float:
         "The chance that a suggestion must have; it rises with the share that failed."
         share = self.failed / max(self.tried, 8)
-        return min(max(0.5 + 3 * (share - 0.1), 0.5), 0.9)
+        trust = min((model.trust for model in self.distinct), default=1.0)
+        return trust * min(max(0.5 + 3 * (share - 0.1), 0.5), 0.9)
 
 # %% ../nbs/optimizer/failures.ipynb #dd3eb70a
 __all__ = [

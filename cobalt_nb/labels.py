@@ -21,7 +21,8 @@ from cobalt_nb.posterior import (
 )
 
 # %% auto #0
-__all__ = ['NEAREST', 'weight', 'pseudo_observations', 'fit_labels', 'Labels', 'shows_labels']
+__all__ = ['NEAREST', 'weight', 'pseudo_observations', 'fit_labels', 'left_out_means', 'trust', 'thinned', 'Labels',
+           'shows_labels']
 
 # %% ../nbs/optimizer/labels.ipynb #e90b7e90
 def weight(c: Tensor) -> Tensor:
@@ -61,6 +62,32 @@ def fit_labels(
         hyper = replace(found, mean=mean, outputscale=max(found.outputscale, 1.0))
     return hyper
 
+# %% ../nbs/optimizer/labels.ipynb #5f23a690
+def left_out_means(hyper: Hyperparameters, X: Tensor, z: Tensor, noise: Tensor) -> Tensor:
+    "The mean of $g$ (n,) at each of the points `X` (n, d), from the other observations alone."
+    inverse = torch.cholesky_inverse(stable_cholesky(noisy_covariance(hyper, X, noise)))
+    return z - inverse @ (z - hyper.mean) / inverse.diagonal()
+
+# %% ../nbs/optimizer/labels.ipynb #8e292aa1
+def trust(left_out: Tensor, passed: Tensor) -> float:
+    "How much the place decides about labels `passed` (n,), from their means (n,) when left out."
+    good, bad = left_out[passed], left_out[~passed]
+    few = min(len(good), len(bad))
+    if not few:
+        return 1.0
+    order = (good[:, None] > bad).double().mean()
+    known = (few * float(2 * order - 1) + 1.5) / (few + 1.5)
+    return min(max(known / 0.7, 0.0), 1.0)
+
+# %% ../nbs/optimizer/labels.ipynb #c50b9084
+def thinned(points: Tensor, apart: float = 0.07) -> Tensor:
+    "The positions of `points` (n, d) that are not too near to one before them that was kept."
+    distance, kept = torch.cdist(points, points), list[int]()
+    for i in range(len(points)):
+        if not kept or distance[i, kept].min() >= apart:
+            kept.append(i)
+    return torch.tensor(kept, dtype=torch.long)
+
 # %% ../nbs/optimizer/labels.ipynb #9d16f9bd
 NEAREST = 1e-9  # length scales: two points closer than this are one
 
@@ -72,6 +99,7 @@ class Labels:
         self.X = torch.empty(0, d, dtype=torch.float64)
         self.passed = torch.empty(0, dtype=torch.bool)
         self.growth, self.fitted, self.gain = growth, 0, 2.0
+        self.trust = 1.0  # that the place decides
         self.hyper = prior_mode(d)
         self.observations = self.noise = torch.empty(0, dtype=torch.float64)
 
@@ -97,6 +125,9 @@ class Labels:
         latent = replace(hyper, outputscale=gain**2, mean=gain * hyper.mean)
         seen, noise = pseudo_observations(latent, self.X, self.passed)
         self.observations, self.noise = seen / gain, noise / gain**2
+        some = thinned(self.X / hyper.lengthscale)
+        seen, noise = self.observations[some], self.noise[some]
+        self.trust = trust(left_out_means(hyper, self.X[some], seen, noise), self.passed[some])
 
     def posterior(self, candidates: Tensor, capacity: int = 0) -> CandidatePosterior:
         "The posterior of $g$ at `candidates` (m, d); a pass lies above 0."
@@ -110,15 +141,20 @@ class Labels:
         return torch.sigmoid(self.gain * at.mean / spread + self.nearness(points))
 
     def nearness(self, points: Tensor) -> Tensor:
-        "$\\log r^-/r^+$ (m,): how much nearer a pass is than a fail, in length scales."
-        if self.passed.all() or not self.passed.any():
+        "$\\log r^-/r^+$ (m,): how much nearer a pass is than a fail; less if it cannot be trusted."
+        if self.passed.all() or not self.passed.any() or not self.weight:
             return torch.zeros(len(points), dtype=torch.float64)
         near = [
             torch.cdist(points / self.hyper.lengthscale, self.X[side] / self.hyper.lengthscale)
             for side in (self.passed, ~self.passed)
         ]
         to_pass, to_fail = (distance.amin(1) + NEAREST for distance in near)
-        return (to_fail / to_pass).log()
+        return self.weight * (to_fail / to_pass).log()
+
+    @property
+    def weight(self) -> float:
+        "What the nearest labels count for."
+        return max(0.0, 2 * self.trust - 1)
 
 # %% ../nbs/optimizer/labels.ipynb #e99207a7
 def shows_labels(y: Tensor, least: int = 3) -> bool:

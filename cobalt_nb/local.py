@@ -83,7 +83,8 @@ class PointChance:
         self.latent, self.gain = PointPosterior(labels.posterior(labels.X[:0])), labels.gain
         self.needs, self.ell = math.log(least / (1 - least)), labels.hyper.lengthscale.numpy()
         sides = [labels.X[side].numpy() / self.ell for side in (labels.passed, ~labels.passed)]
-        self.sides = list(zip((-1.0, 1.0), sides)) if all(map(len, sides)) else []
+        signs = (-labels.weight, labels.weight)
+        self.sides = list(zip(signs, sides)) if labels.weight and all(map(len, sides)) else []
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         "The room at `x` (d,), at least 0 where the chance is enough, and its gradient (d,)."

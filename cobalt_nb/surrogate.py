@@ -36,7 +36,7 @@ __all__ = ['SUSPICION', 'IGNORED', 'FIT_POINTS', 'Surrogate']
 
 # %% ../nbs/optimizer/surrogate.ipynb #b558af15
 SUSPICION = 3.0  # of log density, by which noise must explain the data better
-IGNORED = 1e4  # a variance with which an observation counts for nothing
+IGNORED = 1.0  # a variance with which a repeated observation counts for nothing
 FIT_POINTS = 300  # observations that a fit looks at
 
 # %% ../nbs/optimizer/surrogate.ipynb #ec23b98c
