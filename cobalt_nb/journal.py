@@ -46,7 +46,7 @@ class Journal:
         "The bytes of the whole lines that were read or written."
         return self.known[0]
 
-    def bytes(self) -> bytes:
+    def content(self) -> bytes:
         "What the file holds; nothing if there is none."
         if self.path.exists() and not self.path.is_file():
             raise ValueError(f"{self.path} is not a file, so it cannot be a journal")
@@ -54,7 +54,7 @@ class Journal:
 
     def begun(self) -> bool:
         "Whether a run stands here: False if nothing does; an error if it is no journal."
-        return self._begins(self.bytes())
+        return self._begins(self.content())
 
     def _begins(self, raw: bytes) -> bool:
         if is_torn_header(raw):
@@ -64,7 +64,7 @@ class Journal:
 
     def lines(self) -> list[tuple[int, dict[str, Any]]]:
         "The events so far, each with the number of its line; a torn last line is reported."
-        raw = self.bytes()
+        raw = self.content()
         whole, end, torn = raw.rpartition(b"\n") if self._begins(raw) else (b"", b"", raw)
         numbered = enumerate(whole.splitlines(), start=1)
         found = [(number, self._parsed(number, line)) for number, line in numbered if line.strip()]
@@ -120,7 +120,7 @@ class Journal:
         "The open file, locked, with all that is known and nothing else in it."
         if not self.lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.bytes()  # which refuses a folder
+            self.content()  # which refuses a folder
             lock = FileLock(self.path, create=not self.size)
             is_torn = (lambda tail: b"\n" not in tail) if self.size else is_torn_header
             try:
@@ -136,7 +136,7 @@ class Journal:
 
     def _settle(self, lock: FileLock, is_torn: Callable[[bytes], bool]) -> None:
         "Cut off a torn last line; refuse a file with anything else that is not known."
-        raw, (size, digest) = self.bytes(), self.known
+        raw, (size, digest) = self.content(), self.known
         same = hashlib.sha256(raw[:size]).digest() == digest.digest()
         if same and is_torn(raw[size:]):
             os.ftruncate(lock.fd, size)
