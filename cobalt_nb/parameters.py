@@ -164,7 +164,7 @@ def _labels(name: str, spec: Any) -> list[Any] | None:
         )
     return spec
 
-
+# %% ../nbs/optimizer/parameters.ipynb #b4004a2f
 def _is_number(entry: Any) -> bool:
     return isinstance(entry, (int, float, np.number)) and not isinstance(entry, bool)
 

@@ -72,7 +72,7 @@ def _checked_value(name: str, value: Any) -> float:
         )
     return number
 
-
+# %% ../nbs/optimizer/records.ipynb #71543e8b
 def _single(value: Any) -> Any:
     "The only entry of an array, a tensor or a column of a table; anything else as it is."
     if isinstance(value, (np.ndarray, np.generic, pd.Series, pd.Index)) and value.size == 1:

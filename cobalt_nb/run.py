@@ -7,49 +7,31 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from .journal import header
-from .models import estimates
+from .loop import Functions, Loop, Point, check_functions, finish, hands, progress_bar
+from cobalt_nb.mistakes import (
+    checked_seed,
+    did_you_mean,
+    real_number,
+    refuse_unknown,
+    whole_number,
+)
+from .models import BETA, Policy
 from .optimizer import Cobalt
-from .records import Query, Result, best_index, violation
+from .records import Query, Result, feasible_column, split_values
 from .spaces import Box, Pool, Problem
 
 # %% auto #0
-__all__ = ['Point', 'Functions', 'evaluate', 'check_functions', 'resumed', 'described', 'exhausted', 'progress_bar',
-           'progress_text', 'maximize', 'settled', 'minimize']
-
-# %% ../nbs/optimizer/run.ipynb #16151a9b
-Point = dict[str, Any]
-Functions = Mapping[str, Callable[[Point], float]] | Callable[[Point], Mapping[str, float]]
-
-
-def evaluate(functions: Functions, query: Query) -> Mapping[str, float]:
-    "What the user's functions say at a query."
-    if callable(functions):
-        return functions(query.x)
-    return {name: functions[name](query.x) for name in query.functions}
-
-# %% ../nbs/optimizer/run.ipynb #e3c55be6
-def check_functions(functions: Functions, problem: Problem, decoupled: bool) -> None:
-    "One callable for all, or exactly one for each function of the problem."
-    if callable(functions):
-        if decoupled:
-            raise ValueError(
-                "decoupled evaluation needs one callable for each function: "
-                "a dict instead of one callable for all"
-            )
-        return
-    if missing := [name for name in problem.functions if name not in functions]:
-        raise ValueError(f"no function is given for {missing[0]!r}")
-    for name, function in functions.items():
-        if name not in problem.functions or not callable(function):
-            raise ValueError(
-                f"function {name!r} is not part of the problem, or cannot be called; "
-                f"this problem has {', '.join(problem.functions)}"
-            )
+__all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'tell_known', 'run', 'driven', 'let_go', 'checked_options',
+           'interrupted', 'maximize', 'minimize']
 
 # %% ../nbs/optimizer/run.ipynb #526ba6b7
 def resumed(
@@ -78,79 +60,224 @@ def described(opt: Cobalt) -> dict[str, Any]:
     return json.loads(json.dumps({key: v for key, v in first.items() if key != "cobalt_nb"}))
 
 # %% ../nbs/optimizer/run.ipynb #542326f1
-def exhausted(opt: Cobalt) -> bool:
-    "Whether every candidate of a pool is evaluated, and a second evaluation teaches nothing."
-    space = opt.problem.space
-    if not isinstance(space, Pool) or opt.settings.decoupled or opt.models.noisy:
-        return False
-    return len({tuple(x.values()) for x in opt.archive.points}) == len(space)
+def known_results(initial: Any, problem: Problem) -> list[tuple[Point, dict[str, Any]]]:
+    """Points and values from a DataFrame, a list of dicts, or a `Result`, all of them checked.
 
-# %% ../nbs/optimizer/run.ipynb #48e47cb0
-def progress_bar(**options: Any) -> Any:
-    "A bar of tqdm: a widget in a notebook that has widgets, else text."
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tqdm says that a notebook without widgets gets text
-        from tqdm.auto import tqdm
-    return tqdm(**options)
+    In a table an empty entry (NaN) is a value that was not tried, a row of them a failure.
+    """
+    initial = initial.history if isinstance(initial, Result) else initial
+    rows = [] if initial is None else initial
+    if isinstance(rows, pd.DataFrame):
+        records = rows.to_dict("records")
+        rows = [{str(key): v for key, v in row.items() if not _empty(v)} for row in records]
+    if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
+        raise ValueError(f"initial is a DataFrame, a list of dicts or a Result; got {initial!r}")
+    space, names = problem.space, list(initial) if isinstance(initial, pd.DataFrame) else None
+    names = names or list(dict.fromkeys(name for row in rows for name in row))
+    for name in (*space.names, *problem.functions) if len(rows) else ():
+        if name not in names:
+            raise ValueError(f"initial has no column {name!r}{did_you_mean(name, names)}")
+    ours = {*space.names, *space.carry, feasible_column(problem)}
+    split = lambda row: (
+        {name: row[name] for name in space.names if name in row},
+        {name: value for name, value in row.items() if name not in ours},
+    )
+    known = [split(row) for row in rows]
+    for point, values in known:
+        space.encode(point), split_values(problem, values)
+    return known
+
+# %% ../nbs/optimizer/run.ipynb #dc5b65d6
+def _empty(value: Any) -> bool:
+    return value is None or value is pd.NA or value is pd.NaT or value != value
+
+# %% ../nbs/optimizer/run.ipynb #b7110394
+def tell_known(opt: Cobalt, known: Sequence[tuple[Point, Mapping[str, Any]]]) -> None:
+    "Tell known results to an optimiser whose archive does not begin with them yet."
+    for number, (point, values) in enumerate(known):
+        if number >= len(opt.archive):
+            opt.tell(point, values)
+        elif opt.archive.points[number] != opt.problem.space.record(point):
+            raise ValueError(
+                "the journal does not begin with the results in `initial`; "
+                "use another journal, or leave them out"
+            )
+
+# %% ../nbs/optimizer/run.ipynb #da290ef2
+LOOP_ARGUMENTS = ("budget", "tol", "initial", "workers", "catch", "callback", "progress")
 
 
-def progress_text(opt: Cobalt, query: Query) -> str:
-    "The best value, its feasibility and what is left to search, in a few words."
-    guesses = estimates(opt.models, opt.archive)
-    best = best_index(opt.archive, guesses)
-    met = violation(opt.problem, guesses)[best] == 0
-    word = "best feasible" if met else "nothing feasible, least violating"
-    value = guesses[opt.problem.objective][best]
-    return f"{word} {value:.5g}, region of interest {query.roi_share:.2%}"
+def run(given: dict[str, Any], maximize: bool) -> Result:
+    "What `maximize` and `minimize` do with the arguments that they were given."
+    me, other = ("maximize", "minimize")[:: 1 if maximize else -1]
+    unknown, functions = given.pop("unknown"), given.pop("functions")
+    if {"maximize", "minimize", "direction"} & set(unknown):
+        raise TypeError(f"{me} knows its direction; for the other one call {other}")
+    refuse_unknown(me, unknown, given)
+    options = checked_options({name: given.pop(name) for name in LOOP_ARGUMENTS})
+    objective, journal = given.pop("objective"), given.pop("journal")
+    settings = given | {"maximize": maximize, "seed": checked_seed(given["seed"])}
+    space, constraints = settings.pop("space"), settings.pop("constraints")
+    problem = Problem(space, objective, {} if constraints is None else constraints, maximize)
+    check_functions(functions, problem, settings["decoupled"])
+    options["workers"] = hands(options["workers"], functions)
+    known = known_results(options["initial"], problem)
+    opt = resumed(problem.space, objective, problem.constraints, journal, settings)
+    try:
+        tell_known(opt, known)
+        return driven(opt, functions, options, len(known))
+    finally:
+        let_go(opt)
+
+# %% ../nbs/optimizer/run.ipynb #85715462
+def driven(opt: Cobalt, functions: Functions, options: Mapping[str, Any], known: int) -> Result:
+    "Run the loop to its end, beside `known` evaluations that cost nothing, and judge."
+    budget, tol, catch, callback = (options[n] for n in ("budget", "tol", "catch", "callback"))
+    shown = {"total": budget, "initial": max(len(opt.archive) - known, 0)}
+    hidden, title = not options["progress"], opt.problem.objective
+    with progress_bar(**shown, disable=hidden, desc=title) as bar:
+        loop = Loop(opt, functions, budget + known, tol, catch, callback, bar)
+        whole = finish(loop, options["workers"])
+    result = opt.result(0.0 if tol is None else tol)
+    return result if whole else interrupted(result, opt, budget + known)
+
+
+def let_go(opt: Cobalt) -> None:
+    "Let others write the journal."
+    getattr(opt, "close", lambda: None)()
+
+# %% ../nbs/optimizer/run.ipynb #8c6ac878
+def checked_options(options: dict[str, Any]) -> dict[str, Any]:
+    "The arguments of the loop; an error names what is wrong."
+    budget, tol, catch, callback = (options[n] for n in ("budget", "tol", "catch", "callback"))
+    units = "; it is in the objective's units"
+    kinds = tuple(catch) if isinstance(catch, (tuple, list, set)) else (catch,)
+    if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+        raise ValueError(
+            f"catch is a kind of exception or several, such as (RuntimeError,); got {catch!r}"
+        )
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback is called as callback(optimiser, query); got {callback!r}")
+    tol = None if tol is None else real_number("tol", tol, 0.0, units)
+    return options | {"budget": whole_number("budget", budget, 1), "tol": tol, "catch": kinds}
+
+
+def interrupted(result: Result, opt: Cobalt, limit: int) -> Result:
+    "The result of a run that Ctrl-C ended, which says so."
+    goes_on = f"; the same call goes on from {opt.journal.path}" if opt.journal else ""
+    sentence = f"interrupted after {len(opt.archive)} of {limit} evaluations{goes_on}"
+    warnings.warn(sentence, RuntimeWarning, stacklevel=4)
+    return replace(result, message=f"{sentence}; {result.message}")
 
 # %% ../nbs/optimizer/run.ipynb #97c7545b
 def maximize(
     functions: Functions,
-    space: Box | Pool,
+    space: Box | Pool | Mapping[str, Any] | pd.DataFrame,
     objective: str,
     constraints: Mapping[str, Any] | None = None,
     budget: int = 100,
     *,
     tol: float | None = None,
+    initial: pd.DataFrame | Sequence[Mapping[str, Any]] | Result | None = None,
+    workers: int | Executor | tuple[Executor, int] | None = None,
+    catch: type[Exception] | Sequence[type[Exception]] = (),
+    callback: Callable[[Cobalt, Query], Any] | None = None,
     progress: bool = True,
     journal: str | Path | None = None,
-    **settings: Any,
+    mode: str | None = None,
+    beta: float = BETA,
+    delta: float = 0.1,
+    decoupled: bool = False,
+    costs: Mapping[str, float] | None = None,
+    noise: float | Mapping[str, float] | None = None,
+    n_init: int | None = None,
+    seed: int = 0,
+    policy: Policy | None = None,
+    **unknown: Any,
 ) -> Result:
-    """Evaluate `functions` at most `budget` times to maximise the objective.
+    """Evaluate `functions` at most `budget` times to make the objective as large as possible.
 
-    - `functions`: one callable from a point to a dict of values, or one for each name.
-    - `constraints`: an interval (lower, upper) for each name, None for an open end.
-    - `budget`: counts queries, those of a journal included; decoupled, each is of one function.
+    - `functions`: one callable from a point (a dict) to a dict of values, or a dict with one
+      callable for each name. None or NaN is a failure; other keys are kept in the history.
+    - `space`: a `Box`, a `Pool`, a dict of ranges, or a DataFrame of candidates.
+    - `objective`: its name. `constraints`: an interval (lower, upper) for each name, None for
+      an open end.
+    - `budget`: counts evaluations, those of a journal included; decoupled, each is of one function.
     - `tol`: stop when the certificate's gap is at most this, or nothing is feasible.
-    - `journal`: a file to write to, or to continue. The other `settings` are those of `Cobalt`.
+    - `initial`: known results, told first, beside the budget: a DataFrame or dicts with
+      parameters and values, or the `Result` of an earlier run.
+    - `workers`: evaluate so many at once, in threads; or an executor, such as a
+      `ProcessPoolExecutor`, or a pair (executor, how many at once).
+    - `catch`: kinds of exceptions that are failed evaluations; their text is kept in the history
+      under `error`. Any other leaves, with all that was told as its attribute `cobalt`.
+    - `callback`: called as callback(optimiser, query) after each evaluation; it ends the run if
+      it returns True or raises StopIteration.
+    - `progress`: show a bar. `journal`: a file to write to, or to continue.
+    - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `policy`: as
+      for `Cobalt`.
+
+    Ctrl-C ends the run with the result so far, which says so; evaluations in threads that have
+    begun go on, but nobody waits for them.
+
+    >>> maximize(lambda p: {"gain": p["x"] ** 2, "size": p["x"]},
+    ...          {"x": (0.0, 1.0)}, "gain", {"size": (0.2, 0.5)}, budget=15)
     """
-    opt = resumed(space, objective, constraints, journal, settings)
-    check_functions(functions, opt.problem, opt.settings.decoupled)
-    bar = progress_bar(total=budget, initial=len(opt.archive), disable=not progress, desc=objective)
-    with bar:
-        while len(opt.archive) < budget and not exhausted(opt) and not settled(opt, tol):
-            query = opt.ask()
-            opt.tell(query, evaluate(functions, query))
-            bar.update()
-            bar.set_postfix_str(progress_text(opt, query))
-    return opt.result(0.0 if tol is None else tol)
+    return run(locals(), maximize=True)
 
 # %% ../nbs/optimizer/run.ipynb #cf22e3d1
-def settled(opt: Cobalt, tol: float | None) -> bool:
-    "Whether the certificate has reached its tolerance, or nothing is feasible."
-    return tol is not None and opt.certificate(tolerance=tol).status != "undecided"
-
-
 def minimize(
     functions: Functions,
-    space: Box | Pool,
+    space: Box | Pool | Mapping[str, Any] | pd.DataFrame,
     objective: str,
     constraints: Mapping[str, Any] | None = None,
     budget: int = 100,
-    **options: Any,
+    *,
+    tol: float | None = None,
+    initial: pd.DataFrame | Sequence[Mapping[str, Any]] | Result | None = None,
+    workers: int | Executor | tuple[Executor, int] | None = None,
+    catch: type[Exception] | Sequence[type[Exception]] = (),
+    callback: Callable[[Cobalt, Query], Any] | None = None,
+    progress: bool = True,
+    journal: str | Path | None = None,
+    mode: str | None = None,
+    beta: float = BETA,
+    delta: float = 0.1,
+    decoupled: bool = False,
+    costs: Mapping[str, float] | None = None,
+    noise: float | Mapping[str, float] | None = None,
+    n_init: int | None = None,
+    seed: int = 0,
+    policy: Policy | None = None,
+    **unknown: Any,
 ) -> Result:
-    "The same for an objective that is to be as small as possible; see `maximize`."
-    return maximize(functions, space, objective, constraints, budget, maximize=False, **options)
+    """Evaluate `functions` at most `budget` times to make the objective as small as possible.
+
+    - `functions`: one callable from a point (a dict) to a dict of values, or a dict with one
+      callable for each name. None or NaN is a failure; other keys are kept in the history.
+    - `space`: a `Box`, a `Pool`, a dict of ranges, or a DataFrame of candidates.
+    - `objective`: its name. `constraints`: an interval (lower, upper) for each name, None for
+      an open end.
+    - `budget`: counts evaluations, those of a journal included; decoupled, each is of one function.
+    - `tol`: stop when the certificate's gap is at most this, or nothing is feasible.
+    - `initial`: known results, told first, beside the budget: a DataFrame or dicts with
+      parameters and values, or the `Result` of an earlier run.
+    - `workers`: evaluate so many at once, in threads; or an executor, such as a
+      `ProcessPoolExecutor`, or a pair (executor, how many at once).
+    - `catch`: kinds of exceptions that are failed evaluations; their text is kept in the history
+      under `error`. Any other leaves, with all that was told as its attribute `cobalt`.
+    - `callback`: called as callback(optimiser, query) after each evaluation; it ends the run if
+      it returns True or raises StopIteration.
+    - `progress`: show a bar. `journal`: a file to write to, or to continue.
+    - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `policy`: as
+      for `Cobalt`.
+
+    Ctrl-C ends the run with the result so far, which says so; evaluations in threads that have
+    begun go on, but nobody waits for them.
+
+    >>> minimize(lambda p: {"cost": 1 - p["x"] ** 2, "size": p["x"]},
+    ...          {"x": (0.0, 1.0)}, "cost", {"size": (0.2, 0.5)}, budget=15)
+    """
+    return run(locals(), maximize=False)
 
 # %% ../nbs/optimizer/run.ipynb #5392dc3f
 __all__ = [

@@ -159,7 +159,7 @@ def _dicts(points: Any) -> list[Mapping[str, Any]]:
         raise ValueError(f"a point is a dict with a value for each parameter; got {odd[0]!r}")
     return listed
 
-
+# %% ../nbs/optimizer/spaces.ipynb #399ccdb5
 def _check_point(point: Mapping[str, Any] | pd.DataFrame, names: Sequence[str]) -> None:
     "Whether a point, or a table of points, has exactly these names."
     if not isinstance(point, (Mapping, pd.DataFrame)):
@@ -342,7 +342,7 @@ def _pool_frame(frame: pd.DataFrame) -> pd.DataFrame:
         )
     return frame
 
-
+# %% ../nbs/optimizer/spaces.ipynb #98e9ae5c
 def _feature_columns(column: pd.Series, labels: bool = False) -> np.ndarray:
     "A column (m,) as cube coordinates: (m, 1) for numbers, else one-hot; a constant is 0."
     if labels or not pd.api.types.is_numeric_dtype(column):
@@ -417,7 +417,7 @@ class Problem:
         "+1 to maximise, -1 to minimise: the objective times this is what the method maximises."
         return 1.0 if self.maximize else -1.0
 
-
+# %% ../nbs/optimizer/spaces.ipynb #7d76155a
 def _check_goal(objective: Any, constraints: Any) -> None:
     "Whether the objective is a name and the constraints are a dict of named intervals."
     if not isinstance(objective, str) or not objective:
