@@ -11,11 +11,21 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .events import BEGIN, FORMAT, checked_header, header, plain, policy_from, problem_from
+from cobalt_nb.events import (
+    BEGIN,
+    FORMAT,
+    checked_header,
+    header,
+    plain,
+    policy_from,
+    problem_from,
+    space_from_dict,
+    space_to_dict,
+)
 from .lock import FileLock
 
 # %% auto #0
@@ -65,7 +75,14 @@ class Journal:
     def lines(self) -> list[tuple[int, dict[str, Any]]]:
         "The events so far, each with the number of its line; a torn last line is reported."
         raw = self.content()
-        whole, end, torn = raw.rpartition(b"\n") if self._begins(raw) else (b"", b"", raw)
+        if not self._begins(raw):
+            hint = "begin it with Cobalt(…, journal=…)"
+            if not self.path.exists():
+                raise FileNotFoundError(f"{self.path} does not exist; {hint}")
+            raise ValueError(
+                f"{self.path} holds no run yet: it is empty, or torn in its first line; {hint}"
+            )
+        whole, end, torn = raw.rpartition(b"\n")
         numbered = enumerate(whole.splitlines(), start=1)
         found = [(number, self._parsed(number, line)) for number, line in numbered if line.strip()]
         if torn.strip():
@@ -91,6 +108,14 @@ class Journal:
             raise ValueError(
                 f"{self.path}, line {number} is not a line of a journal: {line[:60]!r}"
             ) from None
+
+    @contextlib.contextmanager
+    def naming(self, number: int) -> Iterator[None]:
+        "An error within the block names this line."
+        try:
+            yield
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"{self.path}, line {number}: {error}") from error
 
     def write(self, event: Mapping[str, Any]) -> None:
         "Append one event and flush it to the disk; if that fails, the file is as it was."
@@ -164,5 +189,7 @@ __all__ = [
     "plain",
     "policy_from",
     "problem_from",
+    "space_from_dict",
+    "space_to_dict",
     "TornLine",
 ]  # what other rooms and users rely on
