@@ -173,7 +173,8 @@ class Cobalt:
 
     def _next(self) -> Query:
         if self.unanswered:
-            return self.unanswered.pop(0)
+            query, *self.memory.unanswered = self.unanswered
+            return query
         self._repair()
         self._whole = False  # until the journal has it
         with one_thread:
