@@ -481,7 +481,7 @@ def spread(kind: str) -> Box | Pool:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["pool", "box"])
 @pytest.mark.parametrize("decoupled", [False, True])
-@pytest.mark.parametrize("moments", [25, pytest.param(400, marks=slow)])
+@pytest.mark.parametrize("moments", [25, pytest.param(120, marks=slow)])
 def test_an_ask_that_is_interrupted_is_made_again(
     path: Path, kind: str, decoupled: bool, moments: int
 ) -> None:
