@@ -330,6 +330,8 @@ __all__ = [
     "problem_from",
     "query_from",
     "settings_from",
+    "space_from_dict",
+    "space_to_dict",
     "tell_event",
     "told_from",
 ]  # what other rooms and users rely on
