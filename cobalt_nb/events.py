@@ -16,16 +16,16 @@ import numpy as np
 import pandas as pd
 
 import cobalt_nb
-from .models import Policy, Settings
+from .models import Policy, Settings, checked_settings
 from .parameters import Categorical, Integer, Parameter
 from .records import Query, Told, split_values
 from .spaces import Box, Pool, Problem
 
 # %% auto #0
 __all__ = ['FORMAT', 'HEADER', 'BEGIN', 'EVENTS', 'NUMBERS', 'plain', 'hashable', 'survives', 'plain_point', 'space_to_dict',
-           'space_from_dict', 'check_survival', 'header', 'problem_from', 'policy_from', 'checked_header',
-           'checked_event', 'point_from', 'point_text', 'ask_event', 'query_from', 'known_functions', 'tell_event',
-           'told_from', 'checked_errors']
+           'space_from_dict', 'check_survival', 'header', 'problem_from', 'settings_from', 'policy_from',
+           'checked_header', 'checked_event', 'point_from', 'point_text', 'ask_event', 'query_from', 'known_functions',
+           'tell_event', 'told_from', 'checked_errors']
 
 # %% ../nbs/optimizer/events.ipynb #c0f46f7a
 def plain(value: Any) -> Any:
@@ -166,6 +166,16 @@ def problem_from(first: Mapping[str, Any]) -> Problem:
     "The problem that a header describes."
     space = space_from_dict(first["space"])
     return Problem(space, first["objective"], first["constraints"], first["maximize"])
+
+
+def settings_from(first: Mapping[str, Any], problem: Problem) -> Settings:
+    "The settings that a header holds, if they are those of this method and make sense."
+    said = first["settings"]
+    if unknown := set(said) - {field.name for field in fields(Settings)}:
+        raise ValueError(f"this is the journal of another method: {', '.join(unknown)}")
+    settings = Settings(**said)
+    checked_settings(problem, **said | {"costs": settings.costs if settings.decoupled else None})
+    return settings
 
 
 def policy_from(first: Mapping[str, Any]) -> Policy:
@@ -319,6 +329,9 @@ __all__ = [
     "policy_from",
     "problem_from",
     "query_from",
+    "settings_from",
+    "space_from_dict",
+    "space_to_dict",
     "tell_event",
     "told_from",
 ]  # what other rooms and users rely on

@@ -11,11 +11,21 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .events import BEGIN, FORMAT, checked_header, header, plain, policy_from, problem_from
+from cobalt_nb.events import (
+    BEGIN,
+    FORMAT,
+    checked_header,
+    header,
+    plain,
+    policy_from,
+    problem_from,
+    space_from_dict,
+    space_to_dict,
+)
 from .lock import FileLock
 
 # %% auto #0
@@ -46,7 +56,7 @@ class Journal:
         "The bytes of the whole lines that were read or written."
         return self.known[0]
 
-    def bytes(self) -> bytes:
+    def content(self) -> bytes:
         "What the file holds; nothing if there is none."
         if self.path.exists() and not self.path.is_file():
             raise ValueError(f"{self.path} is not a file, so it cannot be a journal")
@@ -54,7 +64,7 @@ class Journal:
 
     def begun(self) -> bool:
         "Whether a run stands here: False if nothing does; an error if it is no journal."
-        return self._begins(self.bytes())
+        return self._begins(self.content())
 
     def _begins(self, raw: bytes) -> bool:
         if is_torn_header(raw):
@@ -64,8 +74,15 @@ class Journal:
 
     def lines(self) -> list[tuple[int, dict[str, Any]]]:
         "The events so far, each with the number of its line; a torn last line is reported."
-        raw = self.bytes()
-        whole, end, torn = raw.rpartition(b"\n") if self._begins(raw) else (b"", b"", raw)
+        raw = self.content()
+        if not self._begins(raw):
+            hint = "begin it with Cobalt(…, journal=…)"
+            if not self.path.exists():
+                raise FileNotFoundError(f"{self.path} does not exist; {hint}")
+            raise ValueError(
+                f"{self.path} holds no run yet: it is empty, or torn in its first line; {hint}"
+            )
+        whole, end, torn = raw.rpartition(b"\n")
         numbered = enumerate(whole.splitlines(), start=1)
         found = [(number, self._parsed(number, line)) for number, line in numbered if line.strip()]
         if torn.strip():
@@ -91,6 +108,14 @@ class Journal:
             raise ValueError(
                 f"{self.path}, line {number} is not a line of a journal: {line[:60]!r}"
             ) from None
+
+    @contextlib.contextmanager
+    def naming(self, number: int) -> Iterator[None]:
+        "An error within the block names this line."
+        try:
+            yield
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"{self.path}, line {number}: {error}") from error
 
     def write(self, event: Mapping[str, Any]) -> None:
         "Append one event and flush it to the disk; if that fails, the file is as it was."
@@ -120,7 +145,7 @@ class Journal:
         "The open file, locked, with all that is known and nothing else in it."
         if not self.lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.bytes()  # which refuses a folder
+            self.content()  # which refuses a folder
             lock = FileLock(self.path, create=not self.size)
             is_torn = (lambda tail: b"\n" not in tail) if self.size else is_torn_header
             try:
@@ -136,7 +161,7 @@ class Journal:
 
     def _settle(self, lock: FileLock, is_torn: Callable[[bytes], bool]) -> None:
         "Cut off a torn last line; refuse a file with anything else that is not known."
-        raw, (size, digest) = self.bytes(), self.known
+        raw, (size, digest) = self.content(), self.known
         same = hashlib.sha256(raw[:size]).digest() == digest.digest()
         if same and is_torn(raw[size:]):
             os.ftruncate(lock.fd, size)
@@ -164,5 +189,7 @@ __all__ = [
     "plain",
     "policy_from",
     "problem_from",
+    "space_from_dict",
+    "space_to_dict",
     "TornLine",
 ]  # what other rooms and users rely on

@@ -74,9 +74,13 @@ class FileLock:
                 "close that one first (opt.close()), or use another journal"
             )
 
-    def forked(self) -> None:
+    def forking(self) -> None:
+        "Nothing: a parent keeps its lock."
+
+    def forked(self, child: bool) -> None:
         "A child has no part in its parent's lock."
-        self.release()
+        if child:
+            self.release()
 
     def check(self) -> None:
         "An error if this is the lock of a parent, or if the file was replaced or deleted."

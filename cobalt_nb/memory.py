@@ -14,10 +14,10 @@ from .records import Archive, Query, Told
 from .spaces import Problem
 
 # %% auto #0
-__all__ = ['Memory', 'answered']
+__all__ = ['RunMemory', 'answered']
 
 # %% ../nbs/optimizer/memory.ipynb #204fbde5
-class Memory:
+class RunMemory:
     "Archive, pending queries and events of a run, and the journal that has them too."
 
     def __init__(self, problem: Problem, journal: Journal | None = None):
@@ -81,5 +81,5 @@ def answered(queries: list[Query], names: Iterable[str]) -> Query | None:
 
 # %% ../nbs/optimizer/memory.ipynb #9de02937
 __all__ = [
-    "Memory",
+    "RunMemory",
 ]  # what other rooms and users rely on

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -31,11 +31,12 @@ from cobalt_nb.events import (
     policy_from,
     problem_from,
     query_from,
+    settings_from,
     tell_event,
     told_from,
 )
 from .journal import Journal
-from .memory import Memory
+from .memory import RunMemory
 from .mistakes import checked_seed
 from .models import BETA, Models, Policy, Settings, checked_settings
 from .pool import PoolRule
@@ -118,7 +119,7 @@ class Cobalt:
             check_survival(models.problem, models.settings)
         self.models, self.rule = models, rule
         self.problem, self.settings = models.problem, models.settings
-        self.memory, self._turn = Memory(self.problem, journal), Turn()
+        self.memory, self._turn = RunMemory(self.problem, journal), Turn()
         self._blank, self._whole = self._copied(models, rule), True
 
     def _copied(self, *parts: Any) -> tuple[Any, ...]:
@@ -175,7 +176,8 @@ class Cobalt:
 
     def _next(self) -> Query:
         if self.unanswered:
-            return self.unanswered.pop(0)
+            query, *self.memory.unanswered = self.unanswered
+            return query
         self._repair()
         self._whole = False  # until the journal has it
         with one_thread:
@@ -283,38 +285,22 @@ class Cobalt:
 
         What was asked and never answered is pending, and `ask` hands it out again first.
         """
-        file = Journal(journal)
-        if not file.path.exists():
-            raise FileNotFoundError(f"{journal} does not exist, so there is no run to load")
-        lines = file.lines()
-        if not lines:
-            raise ValueError(
-                f"{journal} holds no run yet: it is empty, or was torn in its first line; "
-                f"begin it with {cls.__name__}(…, journal={str(journal)!r})"
-            )
-        opt = cls.__new__(cls)
+        opt, file = cls.__new__(cls), Journal(journal)
+        first, *lines = file.lines()
+        with file.naming(first[0]):
+            opt._assemble(*cls._parts(first[1]), file)
         with one_thread:
             for number, event in lines:
-                try:
-                    opt._replay(event) if number > lines[0][0] else opt._begin(event, file)
-                except (AttributeError, LookupError, TypeError, ValueError) as error:
-                    raise ValueError(f"{journal}, line {number}: {error}") from error
+                with file.naming(number):
+                    opt._replay(event)
         opt.memory.unanswered = list(opt.pending)
         return opt
-
-    def _begin(self, first: Mapping[str, Any], journal: Journal) -> None:
-        "An optimiser without data, from the header of its journal."
-        self._assemble(*self._parts(first), journal)
 
     @classmethod
     def _parts(cls, first: Mapping[str, Any]) -> tuple[Models, Rule]:
         "Models and rule for the header of a journal."
         problem, policy = problem_from(first), policy_from(first)
-        if unknown := set(first["settings"]) - {field.name for field in fields(Settings)}:
-            raise ValueError(f"this is the journal of another method: {', '.join(unknown)}")
-        settings = Settings(**first["settings"])
-        costs = settings.costs if settings.decoupled else None
-        checked_settings(problem, **first["settings"] | {"costs": costs})
+        settings = settings_from(first, problem)
         return Models(problem, settings, policy), make_rule(problem, settings, policy)
 
     @classmethod

@@ -80,34 +80,48 @@ one_thread = OneThread()
 
 # %% ../nbs/optimizer/threads.ipynb #482d41c8
 class Forkable(Protocol):
-    "Something that a fork breaks."
+    "Something that a fork could break."
 
-    def forked(self) -> None:
-        "Called in the child, before anything else."
+    def forking(self) -> None:
+        "Called before a fork."
+
+    def forked(self, child: bool) -> None:
+        "Called after it, in the parent and in the child."
 
 
 _forkables: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def tell_of_forks(one: Forkable) -> None:
-    "From now on call `one.forked()` in every child of a fork, as long as `one` lives."
+    "From now on tell `one` of every fork, as long as it lives."
     _forkables.add(one)
 
 
-def _tell_all() -> None:
+def _forking() -> None:
     for one in list(_forkables):
-        one.forked()
+        one.forking()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_tell_all)
+def _forked(child: bool) -> None:
+    for one in list(_forkables):
+        one.forked(child)
+
+
+if hasattr(os, "register_at_fork"):  # the last one to be registered is the first one to be called
+    parent, child = (lambda: _forked(False)), (lambda: _forked(True))
+    os.register_at_fork(before=_forking, after_in_parent=parent, after_in_child=child)
 
 # %% ../nbs/optimizer/threads.ipynb #a79bc14f
 class Turn:
-    "A lock that its thread may take twice; who is forked in the middle of a turn has no turns."
+    "A lock that its thread may take twice, and that a fork waits for."
+
+    patience = 20.0  # seconds that a fork waits
 
     def __init__(self) -> None:
-        self.lock, self.broken = threading.RLock(), False
+        self.lock, self.depth, self.broken = threading.RLock(), 0, False
+        self.owner: int | None = None  # the thread whose turn it is
+        self.door = threading.Lock()  # where the next one waits, so that nobody waits for ever
+        self.forkers: set[int] = set()  # threads that hold the lock to fork
         tell_of_forks(self)
 
     def __enter__(self) -> None:
@@ -116,16 +130,44 @@ class Turn:
                 "this process was forked while another thread used this optimiser, so it has half "
                 "a change in it; load its journal here, or fork when no thread uses it"
             )
-        self.lock.acquire()
+        self.take(-1)
 
     def __exit__(self, *error: object) -> None:
+        self.depth -= 1
+        if not self.depth:
+            self.owner = None
         self.lock.release()
 
-    def forked(self) -> None:
-        "Whether another thread, which the child does not have, is in the middle of a turn."
-        if self.lock.acquire(blocking=False):
-            self.lock.release()
+    def take(self, patience: float) -> bool:
+        "Whether it is my turn, after at most these seconds; -1 waits for ever."
+        me = threading.get_ident()
+        if self.owner != me:
+            if not self.door.acquire(timeout=patience):
+                return False
+            try:
+                if not self.lock.acquire(timeout=patience):
+                    return False
+            finally:
+                self.door.release()
+            self.owner = me
         else:
+            self.lock.acquire()
+        self.depth += 1
+        return True
+
+    def forking(self) -> None:
+        "Wait for the end of the turn."
+        if self.take(self.patience):
+            self.forkers.add(threading.get_ident())
+
+    def forked(self, child: bool) -> None:
+        "Go on; a child in which nobody can end the turn has no turns any more."
+        if child:
+            self.door = threading.Lock()
+        if threading.get_ident() in self.forkers:
+            self.forkers.discard(threading.get_ident())
+            self.__exit__()
+        elif child:
             self.broken = True
 
 # %% ../nbs/optimizer/threads.ipynb #db363be2
