@@ -67,8 +67,37 @@ def ruled(opt: Cobalt, pending: Sequence[Query], number: int) -> tuple[dict[str,
 class CobaltSampler(StudyReader, BaseSampler):
     """COBALt as a sampler of Optuna: one objective, and constraints set with `set_constraint`.
 
-    `constraints`: their keys, so that a misspelt one is noticed at once; `evaluate`: the parameter
-    that says which functions a trial evaluates.
+    - `constraints`: their keys, so that a misspelt one is noticed at once; None takes those of
+      the first completed trial, and [] says that there are none.
+    - `n_startup_trials`: completed trials before the first model; until then a Sobol sequence.
+    - `seed`: the same one gives the same trials; workers may share it. None draws one.
+    - `evaluate`: the name of the parameter by which the sampler chooses what a trial evaluates,
+      everything or one function; None evaluates everything. See `decoupled`.
+    - `costs`: with `evaluate`, of one evaluation of "objective" and of each constraint.
+    - `mode`: "practical", the default, also exploits; "paper" is Algorithm 1 alone.
+    - `beta`: of the exploration, the square of the bounds' width in standard deviations.
+    - `delta`: the risk of a certificate.
+    - `noise`: the standard deviation of an observation, for all functions or by name.
+      0 is deterministic, None lets the data decide.
+    - `independent_sampler`: draws the parameters that not all trials share; None is at random.
+
+    A failed trial is remembered, and its neighbourhood avoided. All that the sampler knows
+    stands in the study, so workers on one storage need nothing else.
+
+    >>> import optuna
+    >>> from cobalt_nb.optuna import CobaltSampler, set_within
+    >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+    >>> def objective(trial):
+    ...     x, y = trial.suggest_float("x", 0.0, 2.0), trial.suggest_float("y", 0.0, 2.0)
+    ...     set_within(trial, "circle", (1.0, None), x**2 + y**2)
+    ...     return x + y
+    >>> sampler = CobaltSampler(["circle"], seed=0, noise=0.0)
+    >>> study = optuna.create_study(sampler=sampler)
+    >>> study.optimize(objective, n_trials=20)
+    >>> round(study.best_value, 2)
+    1.0
+    >>> sampler.certificate(study).lower <= 1.0
+    True
     """
 
     def __init__(
@@ -199,7 +228,22 @@ def decoupled(
 class StopAtGap:
     """A callback of `study.optimize`: stops when the certificate's gap is at most `tolerance`.
 
-    The certificate is asked for after `every` trials.
+    - `tolerance`: in the units of the objective.
+    - `delta`: the risk of the certificate; None takes the sampler's.
+    - `every`: the certificate is asked for after every so many trials.
+    - `reader`: who gives it; None is the study's sampler, which must be a `CobaltSampler`.
+
+    The last certificate is `found`.
+
+    >>> import optuna
+    >>> from cobalt_nb.optuna import CobaltSampler, StopAtGap
+    >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+    >>> study = optuna.create_study(sampler=CobaltSampler([], seed=0, noise=0.0))
+    >>> stop = StopAtGap(tolerance=0.01)
+    >>> objective = lambda trial: (trial.suggest_float("x", 0.0, 2.0) - 0.7) ** 2
+    >>> study.optimize(objective, n_trials=100, callbacks=[stop])
+    >>> stop.found.status, len(study.trials) < 100
+    ('certified', True)
     """
 
     def __init__(

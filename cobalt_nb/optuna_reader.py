@@ -22,8 +22,8 @@ from .spaces import Box, as_parameter
 
 # %% auto #0
 __all__ = ['Ends', 'OBJECTIVE', 'ALL', 'excess', 'set_within', 'steps', 'box_spec', 'searchable', 'to_box', 'from_box',
-           'observations', 'constraint_names', 'check_constraints', 'check_directions', 'check_arguments', 'choices',
-           'checked_choices', 'Memory', 'shared_space', 'fresh_seed', 'seed_of', 'StudyReader']
+           'observations', 'repeated', 'constraint_names', 'check_constraints', 'check_directions', 'check_arguments',
+           'choices', 'checked_choices', 'Memory', 'shared_space', 'fresh_seed', 'seed_of', 'StudyReader']
 
 # %% ../nbs/tools/optuna_reader.ipynb #b0d6ed14
 try:
@@ -51,8 +51,11 @@ def excess(name: str, bounds: Ends, value: float) -> dict[str, float]:
     These are Optuna's constraint values, met if at most 0.
     """
     interval = as_interval(name, bounds)
-    ends = {"low": interval.lower - value, "high": value - interval.upper}
-    finite = {key: end for key, end in ends.items() if math.isfinite(end)}
+    ends = {
+        "low": (interval.lower, interval.lower - value),
+        "high": (interval.upper, value - interval.upper),
+    }
+    finite = {key: beyond for key, (end, beyond) in ends.items() if math.isfinite(end)}
     if len(finite) == 1:
         return dict.fromkeys([name], *finite.values())
     return {f"{name}_{key}": end for key, end in finite.items()}
@@ -60,6 +63,9 @@ def excess(name: str, bounds: Ends, value: float) -> dict[str, float]:
 
 def set_within(trial: Trial, name: str, bounds: Ends, value: float) -> None:
     "Tell a trial that the constraint `name` has this value and has to lie in this interval."
+    if math.isnan(value):
+        wrong = f"the constraint {name!r} is NaN, so trial {trial.number} has failed"
+        raise ValueError(f"{wrong}; study.optimize(…, catch=ValueError) goes on with the next")
     for key, end in excess(name, bounds, value).items():
         trial.set_constraint(key, end)
 
@@ -118,10 +124,15 @@ def observations(trial: FrozenTrial, evaluate: str | None = None) -> dict[str, f
     `evaluate` is the parameter that says which functions a trial evaluates, if there is one.
     """
     values, asked = dict(trial.constraints), trial.params.get(evaluate) if evaluate else None
-    reported = trial.state == TrialState.PRUNED and asked in (ALL, OBJECTIVE)
-    if trial.state == TrialState.COMPLETE or reported:
+    reported = asked == OBJECTIVE or (asked == ALL and trial.value is not None)
+    if trial.state == TrialState.COMPLETE or (trial.state == TrialState.PRUNED and reported):
         values[OBJECTIVE] = math.nan if trial.value is None else trial.value
     return {name: value if math.isfinite(value) else math.nan for name, value in values.items()}
+
+
+def repeated(trials: Iterable[FrozenTrial]) -> set[int]:
+    "The numbers of the trials that Optuna has put back into its queue, because a worker died."
+    return {number for trial in trials for number in trial.system_attrs.get("retry_history", ())}
 
 # %% ../nbs/tools/optuna_reader.ipynb #f8357105
 def constraint_names(
@@ -240,16 +251,18 @@ class Memory:
         return self.told.items() <= now.items()
 
     def learn(self, trials: Iterable[FrozenTrial], evaluate: str | None = None) -> None:
-        "Take in the finished trials that are new."
+        "Take in the finished trials that are new; what a failed one was asked for is NaN."
         for trial in trials:
             if trial.number not in self.told and (point := self.point(trial)):
                 values = self.renamed(observations(trial, evaluate))
-                if values or trial.state == TrialState.FAIL:
+                if trial.state == TrialState.FAIL:
+                    values = dict.fromkeys(self.functions(trial, evaluate), math.nan) | values
+                if values:
                     self.opt.tell(point, values)
                 self.told[trial.number] = trial.datetime_complete
 
     def functions(self, trial: FrozenTrial, evaluate: str | None) -> tuple[str, ...]:
-        "The functions that a running trial evaluates."
+        "The functions that a trial was asked to evaluate."
         given = self.asked.get(trial.number, ALL)
         asked = trial.params.get(evaluate, given) if evaluate else ALL
         return self.opt.problem.functions if asked == ALL else (self.names[asked],)
@@ -286,7 +299,28 @@ def seed_of(seed: int, number: int, name: str) -> int:
 
 # %% ../nbs/tools/optuna_reader.ipynb #ae1e6186
 class StudyReader:
-    "What COBALt makes of a study: the optimiser told its trials, the best point, the certificate."
+    """What COBALt makes of a study: the optimiser told its trials, the best point, the certificate.
+
+    - `constraints`: the keys of `trial.set_constraint`; None takes those of the first trial.
+    - `evaluate`: the parameter that says which functions a trial evaluates, if there is one.
+    - `seed`: of the candidates and fits, so that an answer can be repeated; None draws one.
+    - `settings`: further arguments of `Cobalt`, such as `noise=0.0` or `delta=0.05`.
+
+    It reads the study of any sampler:
+
+    >>> import optuna
+    >>> from cobalt_nb.optuna import StudyReader, set_within
+    >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+    >>> def objective(trial):
+    ...     x = trial.suggest_float("x", 0.0, 2.0)
+    ...     set_within(trial, "square", (1.0, None), x**2)
+    ...     return x
+    >>> study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    >>> study.optimize(objective, n_trials=15)
+    >>> known = StudyReader(["square"], seed=0, noise=0.0).certificate(study)
+    >>> known.status, known.upper <= study.best_value
+    ('undecided', True)
+    """
 
     def __init__(
         self,
@@ -326,6 +360,7 @@ class StudyReader:
         for trial in finished:
             complete = trial.state == TrialState.COMPLETE
             check_constraints(trial.number, trial.constraints, names, complete)
+        finished = [trial for trial in finished if trial.number not in repeated(trials)]
         maximize = study.direction == StudyDirection.MAXIMIZE
         made_of = (dict(space), names, maximize, self.settings | {"seed": self.seed})
         memory = self._memory
