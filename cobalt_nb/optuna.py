@@ -12,6 +12,7 @@ from .models import BETA
 from .optimizer import Cobalt
 from cobalt_nb.optuna_reader import (
     ALL,
+    CHOSEN,
     OBJECTIVE,
     Memory,
     StudyReader,
@@ -138,17 +139,30 @@ class CobaltSampler(StudyReader, BaseSampler):
         if not space:
             return {}
         with self._lock:
-            trials = study.get_trials(deepcopy=False)
-            memory = self.recalled(study, trials, space)
-            params, function = self.proposed(memory, trials, trial.number)
+            params, function = self.settled(study, trial, space)
         if self.evaluate is None or owned is None:
             return params
         return params | {self.evaluate: function}
 
+    def settled(
+        self, study: Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution]
+    ) -> tuple[dict[str, Any], str]:
+        "The parameters and the function of a trial, chosen anew if another worker chose the same."
+        for _ in range(5):
+            trials = study.get_trials(deepcopy=False)
+            memory = self.recalled(study, trials, space)
+            x, function = self.proposed(memory, trials, trial.number)
+            chosen: Any = {"x": x, "function": function}
+            study._storage.set_trial_system_attr(trial._trial_id, CHOSEN, chosen)
+            now = study.get_trials(deepcopy=False)
+            if not memory.clash(trial.number, trials, now, self.evaluate):
+                break
+        return memory.params(x), function
+
     def proposed(
         self, memory: Memory, trials: Sequence[FrozenTrial], number: int
     ) -> tuple[dict[str, Any], str]:
-        "The parameters of the trial with this `number`, and the function to evaluate there."
+        "The point of the trial with this `number`, and the function to evaluate there."
         complete = sum(trial.state == TrialState.COMPLETE for trial in trials)
         if complete < self.n_startup_trials or not has_models(memory.opt):
             x, function = sobol_point(memory.opt, number, self.seed), ALL
@@ -157,8 +171,7 @@ class CobaltSampler(StudyReader, BaseSampler):
             pending = memory.pending(trials, number, first, self.evaluate)
             x, aspect = ruled(memory.opt, pending, number)
             function = {label: name for name, label in memory.names.items()}.get(aspect, ALL)
-        memory.given[number], memory.asked[number] = x, function
-        return memory.params(x), function
+        return x, function
 
     def sample_independent(
         self,

@@ -21,7 +21,7 @@ from .roi import Certificate
 from .spaces import Box, as_parameter
 
 # %% auto #0
-__all__ = ['Ends', 'OBJECTIVE', 'ALL', 'excess', 'set_within', 'steps', 'box_spec', 'searchable', 'to_box', 'from_box',
+__all__ = ['Ends', 'OBJECTIVE', 'ALL', 'CHOSEN', 'excess', 'set_within', 'steps', 'box_spec', 'searchable', 'to_box', 'from_box',
            'observations', 'repeated', 'constraint_names', 'check_constraints', 'check_directions', 'check_arguments',
            'choices', 'checked_choices', 'Memory', 'shared_space', 'fresh_seed', 'seed_of', 'StudyReader']
 
@@ -198,11 +198,11 @@ def checked_choices(
     return choices(constraints)
 
 # %% ../nbs/tools/optuna_reader.ipynb #5c8930de
-class Memory:
-    """An optimiser over the parameters of `space`, and the finished trials that it `told`.
+CHOSEN = "cobalt:chosen"  # the attribute of a trial: its point in the `Box`, what it evaluates
 
-    `given` has the points of running trials by number, `asked` what is evaluated there.
-    """
+
+class Memory:
+    "An optimiser over the parameters of `space`, and the finished trials that it was `told`."
 
     def __init__(
         self,
@@ -220,8 +220,6 @@ class Memory:
         options = {key: self.renamed(value) for key, value in settings.items()}
         self.opt = Cobalt(box, self.names[OBJECTIVE], limits, maximize=maximize, **options)
         self.told: dict[int, datetime | None] = {}
-        self.given: dict[int, dict[str, Any]] = {}
-        self.asked: dict[int, str] = {}
 
     def renamed(self, table: Any) -> Any:
         "A table by function with this optimiser's names; anything else as it is."
@@ -238,12 +236,19 @@ class Memory:
         space, had = self.space, trial.distributions
         if any(had.get(name) != distribution for name, distribution in space.items()):
             return None
-        point = {name: to_box(space[name], trial.params[name]) for name in space}
+        return self.inside({name: to_box(space[name], trial.params[name]) for name in space})
+
+    def inside(self, point: dict[str, Any] | None) -> dict[str, Any] | None:
+        "The point, if it is one of the space; an enqueued trial may lie outside its range."
         try:
-            self.opt.problem.space.encode(point)
-        except ValueError:  # an enqueued trial may lie outside its range
+            self.opt.problem.space.encode(point or {})
+        except ValueError:
             return None
         return point
+
+    def whereabouts(self, trial: FrozenTrial) -> dict[str, Any] | None:
+        "The point of a trial, also if so far it was only chosen."
+        return self.point(trial) or self.inside(trial.system_attrs.get(CHOSEN, {}).get("x"))
 
     def goes_on(self, finished: Iterable[FrozenTrial]) -> bool:
         "Whether every trial that was told is still there, as it was."
@@ -263,9 +268,28 @@ class Memory:
 
     def functions(self, trial: FrozenTrial, evaluate: str | None) -> tuple[str, ...]:
         "The functions that a trial was asked to evaluate."
-        given = self.asked.get(trial.number, ALL)
-        asked = trial.params.get(evaluate, given) if evaluate else ALL
+        chosen = trial.system_attrs.get(CHOSEN, {}).get("function", ALL)
+        asked = trial.params.get(evaluate, chosen) if evaluate else ALL
         return self.opt.problem.functions if asked == ALL else (self.names[asked],)
+
+    def clash(
+        self,
+        number: int,
+        before: Iterable[FrozenTrial],
+        now: Iterable[FrozenTrial],
+        evaluate: str | None = None,
+    ) -> bool:
+        "Whether a trial that was not yet known `before` evaluates `now` what this `number` does."
+        known = {trial.number for trial in before if self.whereabouts(trial)}
+        places = {trial.number: (trial, self.whereabouts(trial)) for trial in now}
+        mine, x = places.pop(number)
+        encode, functions = self.opt.problem.space.encode, set(self.functions(mine, evaluate))
+        return any(
+            bool((encode(x) - encode(other)).abs().max() < 1e-6)
+            and not functions.isdisjoint(self.functions(trial, evaluate))
+            for found, (trial, other) in places.items()
+            if other is not None and found not in known
+        )
 
     def pending(
         self, trials: Iterable[FrozenTrial], number: int, first: int, evaluate: str | None = None
@@ -277,7 +301,7 @@ class Memory:
                 continue
             odd = (trial.number - first) % 2 and number - trial.number < 4
             aspect, functions = "exploit" if odd else "running", self.functions(trial, evaluate)
-            if x := self.point(trial) or self.given.get(trial.number):
+            if x := self.whereabouts(trial):
                 queries.append(Query(x, functions, "a running trial", aspect))
         return queries
 
@@ -386,6 +410,7 @@ class StudyReader:
 # %% ../nbs/tools/optuna_reader.ipynb #f97a2cc4
 __all__ = [
     "ALL",
+    "CHOSEN",
     "check_arguments",
     "check_constraints",
     "check_directions",

@@ -36,6 +36,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cobalt_nb.optimizer import Cobalt
 from cobalt_nb.optuna import CobaltSampler, StopAtGap, StudyReader, decoupled, set_within
+from cobalt_nb.records import Query
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -158,6 +159,31 @@ def test_running_trials_are_pending() -> None:
         for other in points[:i]
     ]
     assert min(apart) > 0.005
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "journal"])
+def test_two_workers_that_ask_in_the_same_moment(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second chooses while the first does, and both come to the same point."""
+    corner_of_all, elsewhere = {"x": 0.0, "y": 2.0}, {"x": 1.0, "y": 1.0}
+    storage = storages(tmp_path)[kind]() or optuna.storages.InMemoryStorage()
+    first = optuna.create_study(study_name="s", storage=storage, sampler=sampler())
+    second = optuna.load_study(study_name="s", storage=storage, sampler=sampler())
+    first.optimize(corner, n_trials=6)
+    space = first.sampler.infer_relative_search_space(first, first.trials[-1])
+    asked: list[Trial] = []
+
+    def ruled(opt: Cobalt, pending: list[Query], number: int) -> tuple[dict[str, float], str]:
+        if number == 6 and not asked:
+            asked.append(second.ask(space))
+        taken = corner_of_all in [query.x for query in pending]
+        return (elsewhere if taken else corner_of_all), "exploit"
+
+    monkeypatch.setattr("cobalt_nb.optuna.ruled", ruled)
+    trial = first.ask(space)
+    assert [trial.params, asked[0].params] == [elsewhere, corner_of_all]
+    assert [one.params for one in first.trials[6:]] == [elsewhere, corner_of_all]
 
 
 def test_one_running_trial_exploits_at_a_time_and_old_ones_do_not_count() -> None:
