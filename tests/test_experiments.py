@@ -137,7 +137,9 @@ def busy() -> Iterator[None]:
         process.wait()
 
 
-@pytest.mark.parametrize("whom", ["the terminal's group", "the study alone"])
+@pytest.mark.parametrize(
+    "whom", ["the terminal's group", pytest.param("the study alone", marks=pytest.mark.slow)]
+)
 def test_an_interrupted_study_ends_at_once(whom: str, tmp_path: Path, busy: None) -> None:
     """Its trials would take days, so it ends only if it does not wait for them."""
     with running(INTERRUPTED.format(folder=str(tmp_path)), tmp_path) as process:
