@@ -12,6 +12,7 @@ from .models import BETA
 from .optimizer import Cobalt
 from cobalt_nb.optuna_reader import (
     ALL,
+    CHOSEN,
     OBJECTIVE,
     Memory,
     StudyReader,
@@ -67,8 +68,37 @@ def ruled(opt: Cobalt, pending: Sequence[Query], number: int) -> tuple[dict[str,
 class CobaltSampler(StudyReader, BaseSampler):
     """COBALt as a sampler of Optuna: one objective, and constraints set with `set_constraint`.
 
-    `constraints`: their keys, so that a misspelt one is noticed at once; `evaluate`: the parameter
-    that says which functions a trial evaluates.
+    - `constraints`: their keys, so that a misspelt one is noticed at once; None takes those of
+      the first completed trial, and [] says that there are none.
+    - `n_startup_trials`: completed trials before the first model; until then a Sobol sequence.
+    - `seed`: the same one gives the same trials; workers may share it. None draws one.
+    - `evaluate`: the name of the parameter by which the sampler chooses what a trial evaluates,
+      everything or one function; None evaluates everything. See `decoupled`.
+    - `costs`: with `evaluate`, of one evaluation of "objective" and of each constraint.
+    - `mode`: "practical", the default, also exploits; "paper" is Algorithm 1 alone.
+    - `beta`: of the exploration, the square of the bounds' width in standard deviations.
+    - `delta`: the risk of a certificate.
+    - `noise`: the standard deviation of an observation, for all functions or by name.
+      0 is deterministic, None lets the data decide.
+    - `independent_sampler`: draws the parameters that not all trials share; None is at random.
+
+    A failed trial is remembered, and its neighbourhood avoided. All that the sampler knows
+    stands in the study, so workers on one storage need nothing else.
+
+    >>> import optuna
+    >>> from cobalt_nb.optuna import CobaltSampler, set_within
+    >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+    >>> def objective(trial):
+    ...     x, y = trial.suggest_float("x", 0.0, 2.0), trial.suggest_float("y", 0.0, 2.0)
+    ...     set_within(trial, "circle", (1.0, None), x**2 + y**2)
+    ...     return x + y
+    >>> sampler = CobaltSampler(["circle"], seed=0, noise=0.0)
+    >>> study = optuna.create_study(sampler=sampler)
+    >>> study.optimize(objective, n_trials=20)
+    >>> round(study.best_value, 2)
+    1.0
+    >>> sampler.certificate(study).lower <= 1.0
+    True
     """
 
     def __init__(
@@ -109,17 +139,30 @@ class CobaltSampler(StudyReader, BaseSampler):
         if not space:
             return {}
         with self._lock:
-            trials = study.get_trials(deepcopy=False)
-            memory = self.recalled(study, trials, space)
-            params, function = self.proposed(memory, trials, trial.number)
+            params, function = self.settled(study, trial, space)
         if self.evaluate is None or owned is None:
             return params
         return params | {self.evaluate: function}
 
+    def settled(
+        self, study: Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution]
+    ) -> tuple[dict[str, Any], str]:
+        "The parameters and the function of a trial, chosen anew if another worker chose the same."
+        for _ in range(5):
+            trials = study.get_trials(deepcopy=False)
+            memory = self.recalled(study, trials, space)
+            x, function = self.proposed(memory, trials, trial.number)
+            chosen: Any = {"x": x, "function": function}
+            study._storage.set_trial_system_attr(trial._trial_id, CHOSEN, chosen)
+            now = study.get_trials(deepcopy=False)
+            if not memory.clash(trial.number, trials, now, self.evaluate):
+                break
+        return memory.params(x), function
+
     def proposed(
         self, memory: Memory, trials: Sequence[FrozenTrial], number: int
     ) -> tuple[dict[str, Any], str]:
-        "The parameters of the trial with this `number`, and the function to evaluate there."
+        "The point of the trial with this `number`, and the function to evaluate there."
         complete = sum(trial.state == TrialState.COMPLETE for trial in trials)
         if complete < self.n_startup_trials or not has_models(memory.opt):
             x, function = sobol_point(memory.opt, number, self.seed), ALL
@@ -128,8 +171,7 @@ class CobaltSampler(StudyReader, BaseSampler):
             pending = memory.pending(trials, number, first, self.evaluate)
             x, aspect = ruled(memory.opt, pending, number)
             function = {label: name for name, label in memory.names.items()}.get(aspect, ALL)
-        memory.given[number], memory.asked[number] = x, function
-        return memory.params(x), function
+        return x, function
 
     def sample_independent(
         self,
@@ -199,7 +241,22 @@ def decoupled(
 class StopAtGap:
     """A callback of `study.optimize`: stops when the certificate's gap is at most `tolerance`.
 
-    The certificate is asked for after `every` trials.
+    - `tolerance`: in the units of the objective.
+    - `delta`: the risk of the certificate; None takes the sampler's.
+    - `every`: the certificate is asked for after every so many trials.
+    - `reader`: who gives it; None is the study's sampler, which must be a `CobaltSampler`.
+
+    The last certificate is `found`.
+
+    >>> import optuna
+    >>> from cobalt_nb.optuna import CobaltSampler, StopAtGap
+    >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+    >>> study = optuna.create_study(sampler=CobaltSampler([], seed=0, noise=0.0))
+    >>> stop = StopAtGap(tolerance=0.01)
+    >>> objective = lambda trial: (trial.suggest_float("x", 0.0, 2.0) - 0.7) ** 2
+    >>> study.optimize(objective, n_trials=100, callbacks=[stop])
+    >>> stop.found.status, len(study.trials) < 100
+    ('certified', True)
     """
 
     def __init__(

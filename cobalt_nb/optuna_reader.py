@@ -22,9 +22,9 @@ from .roi import Certificate
 from .spaces import Box, as_parameter
 
 # %% auto #0
-__all__ = ['Ends', 'OBJECTIVE', 'ALL', 'excess', 'set_within', 'steps', 'box_spec', 'searchable', 'to_box', 'from_box',
-           'observations', 'constraint_names', 'check_constraints', 'check_directions', 'check_arguments', 'choices',
-           'checked_choices', 'Memory', 'shared_space', 'fresh_seed', 'seed_of', 'StudyReader']
+__all__ = ['Ends', 'OBJECTIVE', 'ALL', 'CHOSEN', 'excess', 'set_within', 'steps', 'box_spec', 'searchable', 'to_box', 'from_box',
+           'observations', 'repeated', 'constraint_names', 'check_constraints', 'check_directions', 'check_arguments',
+           'choices', 'checked_choices', 'Memory', 'shared_space', 'fresh_seed', 'seed_of', 'StudyReader']
 
 # %% ../nbs/tools/optuna_reader.ipynb #b0d6ed14
 try:
@@ -52,8 +52,11 @@ def excess(name: str, bounds: Ends, value: float) -> dict[str, float]:
     These are Optuna's constraint values, met if at most 0.
     """
     interval = as_interval(name, bounds)
-    ends = {"low": interval.lower - value, "high": value - interval.upper}
-    finite = {key: end for key, end in ends.items() if math.isfinite(end)}
+    ends = {
+        "low": (interval.lower, interval.lower - value),
+        "high": (interval.upper, value - interval.upper),
+    }
+    finite = {key: beyond for key, (end, beyond) in ends.items() if math.isfinite(end)}
     if len(finite) == 1:
         return dict.fromkeys([name], *finite.values())
     return {f"{name}_{key}": end for key, end in finite.items()}
@@ -61,6 +64,9 @@ def excess(name: str, bounds: Ends, value: float) -> dict[str, float]:
 
 def set_within(trial: Trial, name: str, bounds: Ends, value: float) -> None:
     "Tell a trial that the constraint `name` has this value and has to lie in this interval."
+    if math.isnan(value):
+        wrong = f"the constraint {name!r} is NaN, so trial {trial.number} has failed"
+        raise ValueError(f"{wrong}; study.optimize(…, catch=ValueError) goes on with the next")
     for key, end in excess(name, bounds, value).items():
         trial.set_constraint(key, end)
 
@@ -119,10 +125,15 @@ def observations(trial: FrozenTrial, evaluate: str | None = None) -> dict[str, f
     `evaluate` is the parameter that says which functions a trial evaluates, if there is one.
     """
     values, asked = dict(trial.constraints), trial.params.get(evaluate) if evaluate else None
-    reported = trial.state == TrialState.PRUNED and asked in (ALL, OBJECTIVE)
-    if trial.state == TrialState.COMPLETE or reported:
+    reported = asked == OBJECTIVE or (asked == ALL and trial.value is not None)
+    if trial.state == TrialState.COMPLETE or (trial.state == TrialState.PRUNED and reported):
         values[OBJECTIVE] = math.nan if trial.value is None else trial.value
     return {name: value if math.isfinite(value) else math.nan for name, value in values.items()}
+
+
+def repeated(trials: Iterable[FrozenTrial]) -> set[int]:
+    "The numbers of the trials that Optuna has put back into its queue, because a worker died."
+    return {number for trial in trials for number in trial.system_attrs.get("retry_history", ())}
 
 # %% ../nbs/tools/optuna_reader.ipynb #f8357105
 def constraint_names(
@@ -188,11 +199,11 @@ def checked_choices(
     return choices(constraints)
 
 # %% ../nbs/tools/optuna_reader.ipynb #5c8930de
-class Memory:
-    """An optimiser over the parameters of `space`, and the finished trials that it `told`.
+CHOSEN = "cobalt:chosen"  # the attribute of a trial: its point in the `Box`, what it evaluates
 
-    `given` has the points of running trials by number, `asked` what is evaluated there.
-    """
+
+class Memory:
+    "An optimiser over the parameters of `space`, and the finished trials that it was `told`."
 
     def __init__(
         self,
@@ -210,8 +221,6 @@ class Memory:
         options = {key: self.renamed(value) for key, value in settings.items()}
         self.opt = Cobalt(box, self.names[OBJECTIVE], limits, maximize=maximize, **options)
         self.told: dict[int, datetime | None] = {}
-        self.given: dict[int, dict[str, Any]] = {}
-        self.asked: dict[int, str] = {}
 
     def renamed(self, table: Any) -> Any:
         "A table by function with this optimiser's names; anything else as it is."
@@ -228,12 +237,19 @@ class Memory:
         space, had = self.space, trial.distributions
         if any(had.get(name) != distribution for name, distribution in space.items()):
             return None
-        point = {name: to_box(space[name], trial.params[name]) for name in space}
+        return self.inside({name: to_box(space[name], trial.params[name]) for name in space})
+
+    def inside(self, point: dict[str, Any] | None) -> dict[str, Any] | None:
+        "The point, if it is one of the space; an enqueued trial may lie outside its range."
         try:
-            self.opt.problem.space.encode(point)
-        except ValueError:  # an enqueued trial may lie outside its range
+            self.opt.problem.space.encode(point or {})
+        except ValueError:
             return None
         return point
+
+    def whereabouts(self, trial: FrozenTrial) -> dict[str, Any] | None:
+        "The point of a trial, also if so far it was only chosen."
+        return self.point(trial) or self.inside(trial.system_attrs.get(CHOSEN, {}).get("x"))
 
     def goes_on(self, finished: Iterable[FrozenTrial]) -> bool:
         "Whether every trial that was told is still there, as it was."
@@ -241,19 +257,40 @@ class Memory:
         return self.told.items() <= now.items()
 
     def learn(self, trials: Iterable[FrozenTrial], evaluate: str | None = None) -> None:
-        "Take in the finished trials that are new."
+        "Take in the finished trials that are new; what a failed one was asked for is NaN."
         for trial in trials:
             if trial.number not in self.told and (point := self.point(trial)):
                 values = self.renamed(observations(trial, evaluate))
-                if values or trial.state == TrialState.FAIL:
+                if trial.state == TrialState.FAIL:
+                    values = dict.fromkeys(self.functions(trial, evaluate), math.nan) | values
+                if values:
                     self.opt.tell(point, values)
                 self.told[trial.number] = trial.datetime_complete
 
     def functions(self, trial: FrozenTrial, evaluate: str | None) -> tuple[str, ...]:
-        "The functions that a running trial evaluates."
-        given = self.asked.get(trial.number, ALL)
-        asked = trial.params.get(evaluate, given) if evaluate else ALL
+        "The functions that a trial was asked to evaluate."
+        chosen = trial.system_attrs.get(CHOSEN, {}).get("function", ALL)
+        asked = trial.params.get(evaluate, chosen) if evaluate else ALL
         return self.opt.problem.functions if asked == ALL else (self.names[asked],)
+
+    def clash(
+        self,
+        number: int,
+        before: Iterable[FrozenTrial],
+        now: Iterable[FrozenTrial],
+        evaluate: str | None = None,
+    ) -> bool:
+        "Whether a trial that was not yet known `before` evaluates `now` what this `number` does."
+        known = {trial.number for trial in before if self.whereabouts(trial)}
+        places = {trial.number: (trial, self.whereabouts(trial)) for trial in now}
+        mine, x = places.pop(number)
+        encode, functions = self.opt.problem.space.encode, set(self.functions(mine, evaluate))
+        return any(
+            bool((encode(x) - encode(other)).abs().max() < 1e-6)
+            and not functions.isdisjoint(self.functions(trial, evaluate))
+            for found, (trial, other) in places.items()
+            if other is not None and found not in known
+        )
 
     def pending(
         self, trials: Iterable[FrozenTrial], number: int, first: int, evaluate: str | None = None
@@ -265,7 +302,7 @@ class Memory:
                 continue
             odd = (trial.number - first) % 2 and number - trial.number < 4
             aspect, functions = "exploit" if odd else "running", self.functions(trial, evaluate)
-            if x := self.point(trial) or self.given.get(trial.number):
+            if x := self.whereabouts(trial):
                 queries.append(Query(x, functions, "a running trial", aspect))
         return queries
 
@@ -287,7 +324,28 @@ def seed_of(seed: int, number: int, name: str) -> int:
 
 # %% ../nbs/tools/optuna_reader.ipynb #ae1e6186
 class StudyReader:
-    "What COBALt makes of a study: the optimiser told its trials, the best point, the certificate."
+    """What COBALt makes of a study: the optimiser told its trials, the best point, the certificate.
+
+    - `constraints`: the keys of `trial.set_constraint`; None takes those of the first trial.
+    - `evaluate`: the parameter that says which functions a trial evaluates, if there is one.
+    - `seed`: of the candidates and fits, so that an answer can be repeated; None draws one.
+    - `settings`: further arguments of `Cobalt`, such as `noise=0.0` or `delta=0.05`.
+
+    It reads the study of any sampler:
+
+    >>> import optuna
+    >>> from cobalt_nb.optuna import StudyReader, set_within
+    >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+    >>> def objective(trial):
+    ...     x = trial.suggest_float("x", 0.0, 2.0)
+    ...     set_within(trial, "square", (1.0, None), x**2)
+    ...     return x
+    >>> study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    >>> study.optimize(objective, n_trials=15)
+    >>> known = StudyReader(["square"], seed=0, noise=0.0).certificate(study)
+    >>> known.status, known.upper <= study.best_value
+    ('undecided', True)
+    """
 
     def __init__(
         self,
@@ -327,6 +385,7 @@ class StudyReader:
         for trial in finished:
             complete = trial.state == TrialState.COMPLETE
             check_constraints(trial.number, trial.constraints, names, complete)
+        finished = [trial for trial in finished if trial.number not in repeated(trials)]
         maximize = study.direction == StudyDirection.MAXIMIZE
         made_of = (dict(space), names, maximize, self.settings | {"seed": self.seed})
         memory = self._memory
@@ -352,6 +411,7 @@ class StudyReader:
 # %% ../nbs/tools/optuna_reader.ipynb #f97a2cc4
 __all__ = [
     "ALL",
+    "CHOSEN",
     "check_arguments",
     "check_constraints",
     "check_directions",

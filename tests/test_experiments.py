@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -69,10 +69,10 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def endless_study(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def running(code: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A study too long to end by itself, as a process that has stored two trials."""
     process = subprocess.Popen(
-        [sys.executable, "-c", RUN.format(seeds=1000, folder=str(folder))],
+        [sys.executable, "-c", code],
         start_new_session=True,
         stderr=subprocess.PIPE,
         text=True,
@@ -98,7 +98,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_killed_study_continues_with_the_same_numbers(whole: Path, tmp_path: Path) -> None:
-    with endless_study(tmp_path) as process:
+    with running(RUN.format(seeds=1000, folder=str(tmp_path)), tmp_path) as process:
         workers = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
@@ -115,12 +115,87 @@ def test_a_killed_study_continues_with_the_same_numbers(whole: Path, tmp_path: P
     pd.testing.assert_frame_equal(of_small(numbers(tmp_path)), numbers(whole))
 
 
-def test_an_interrupted_study_ends_at_once(tmp_path: Path) -> None:
-    """Ctrl-C reaches all processes of the study; the trials that wait are called off."""
-    with endless_study(tmp_path) as process:
-        os.killpg(process.pid, signal.SIGINT)
-        assert "KeyboardInterrupt" in process.communicate(timeout=600)[1]
-    assert len(stored_files(tmp_path)) < len(ENDLESS) / 2 and not list(tmp_path.glob(".*"))
+LONG = (
+    "trials = study('practical', ['rastrigin'], ['cobalt'], 2, budget=8) "
+    "+ study('practical', ['car'], ['random'], 40, budget=10**9); "
+)
+INTERRUPTED = (
+    "import sys; import cobalt_nb.study.runner as runner; from cobalt_nb.cli import main; "
+    "study = runner.study; " + LONG + "runner.study = lambda *settings: trials; "
+    "sys.exit(main(['reproduce', 'practical', '--tasks', 'rastrigin', '--workers', '2', "
+    "'--out', {folder!r}]))"
+)
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Two processes that leave little of the machine to others."""
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    yield
+    for process in burning:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    "whom", ["the terminal's group", pytest.param("the study alone", marks=pytest.mark.slow)]
+)
+def test_an_interrupted_study_ends_at_once(whom: str, tmp_path: Path, busy: None) -> None:
+    """Its trials would take days, so it ends only if it does not wait for them."""
+    with running(INTERRUPTED.format(folder=str(tmp_path)), tmp_path) as process:
+        workers = psutil.Process(process.pid).children(recursive=True)
+        assert len(workers) >= 2
+        (os.killpg if whom == "the terminal's group" else os.kill)(process.pid, signal.SIGINT)
+        told = process.communicate(timeout=300)[1]
+    assert process.returncode == 130
+    assert told.splitlines()[-1].startswith("cobalt-nb: interrupted; what is stored is whole")
+    assert "Traceback" not in told
+    wait_until(lambda: not any(map(is_alive, workers)))
+    assert len(stored_files(tmp_path)) == 2 and not list(tmp_path.glob(".*"))
+
+
+def test_an_interrupt_stores_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while the first of three finished trials is written: all three are kept."""
+
+    def interrupted_once(*arguments: object) -> Path:
+        monkeypatch.setattr("cobalt_nb.study.runner.save", save)
+        raise KeyboardInterrupt
+
+    class AtOnce(Executor):
+        def submit(self, run: Callable[..., object], /, *arguments: object) -> Future:
+            future: Future = Future()
+            if len(submitted) < 3:
+                future.set_result(run(*arguments))
+            submitted.append(future)
+            return future
+
+    submitted: list[Future] = []
+    monkeypatch.setattr("cobalt_nb.study.runner.save", interrupted_once)
+    trials = [replace(trial, budget=2) for trial in SMALL[:5]]
+    with pytest.raises(KeyboardInterrupt, match="3 of 5 trials are stored"):
+        run_study(trials, tmp_path, AtOnce(), progress=False)
+    assert {path.name for path in stored_files(tmp_path)} == {trial.file for trial in trials[:3]}
+    assert [future.cancelled() for future in submitted] == [False] * 3 + [True] * 2
+
+
+def never_end(file: str) -> None:
+    """A worker that does not listen to a polite request."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(file).touch()
+    while True:
+        time.sleep(1)
+
+
+def test_a_worker_that_ignores_its_end_is_killed(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), process_pool(2, grace=0.5) as pool:
+        for name in "ab":
+            pool.submit(never_end, str(tmp_path / name))
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+        workers = [psutil.Process(number) for number in pool._processes]
+        raise KeyboardInterrupt
+    assert len(workers) == 2 and not any(map(is_alive, workers))
 
 
 def test_two_processes(whole: Path, tmp_path: Path) -> None:
@@ -242,15 +317,6 @@ def test_dask_is_loaded_only_when_asked_for() -> None:
     )
 
 
-@pytest.fixture
-def cluster() -> Iterator[object]:
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster:
-        yield cluster
-
-
 def test_no_scheduler() -> None:
     pytest.importorskip("distributed")
     with pytest.raises(ConnectionError, match="no dask scheduler answers at 'tcp://127.0.0.1:1'"):
@@ -266,34 +332,10 @@ def test_no_scheduler() -> None:
     assert not Path("never").exists()
 
 
-@pytest.mark.slow
-def test_dask_loses_a_worker(whole: Path, tmp_path: Path, cluster: object) -> None:
-    from distributed import Client
-
-    def kill_one() -> None:
-        with Client(cluster.scheduler_address) as client:
-            wait_until(lambda: stored_files(tmp_path) and any(client.processing().values()))
-            busy = next(worker for worker, tasks in client.processing().items() if tasks)
-            killed.append(client.run(os.getpid, workers=[busy])[busy])
-            os.kill(killed[0], signal.SIGKILL)
-
-    killed: list[int] = []
-    killer = threading.Thread(target=kill_one)
-    killer.start()
-    with dask_pool(cluster.scheduler_address) as pool:
-        run_study(SMALL, tmp_path, pool, progress=False)
-    killer.join()
-    assert killed and not psutil.pid_exists(killed[0])
-    assert [path.name for path in stored_files(tmp_path)] == [
-        path.name for path in stored_files(whole)
-    ]  # none lost, and `save` refuses a second
-    pd.testing.assert_frame_equal(numbers(tmp_path), numbers(whole))
-
-
-def test_dask_without_workers(cluster: object) -> None:
-    cluster.scale(0)
-    wait_until(lambda: not cluster.scheduler.workers)
+def test_dask_without_workers() -> None:
+    distributed = pytest.importorskip("distributed")
     with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster,
         pytest.raises(ConnectionError, match="has no workers; start some with"),
         dask_pool(cluster.scheduler_address, patience=1),
     ):

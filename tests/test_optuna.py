@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 import math
 import os
 import pickle
@@ -23,7 +25,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.samplers import BaseSampler
-from optuna.storages import JournalStorage, RDBStorage
+from optuna.storages import JournalStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.storages.journal import JournalFileBackend
 from optuna.testing.pytest_samplers import (
     BasicSamplerTestCase,
@@ -32,7 +34,9 @@ from optuna.testing.pytest_samplers import (
 )
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from cobalt_nb.optimizer import Cobalt
 from cobalt_nb.optuna import CobaltSampler, StopAtGap, StudyReader, decoupled, set_within
+from cobalt_nb.records import Query
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -157,6 +161,31 @@ def test_running_trials_are_pending() -> None:
     assert min(apart) > 0.005
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "journal"])
+def test_two_workers_that_ask_in_the_same_moment(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second chooses while the first does, and both come to the same point."""
+    corner_of_all, elsewhere = {"x": 0.0, "y": 2.0}, {"x": 1.0, "y": 1.0}
+    storage = storages(tmp_path)[kind]() or optuna.storages.InMemoryStorage()
+    first = optuna.create_study(study_name="s", storage=storage, sampler=sampler())
+    second = optuna.load_study(study_name="s", storage=storage, sampler=sampler())
+    first.optimize(corner, n_trials=6)
+    space = first.sampler.infer_relative_search_space(first, first.trials[-1])
+    asked: list[Trial] = []
+
+    def ruled(opt: Cobalt, pending: list[Query], number: int) -> tuple[dict[str, float], str]:
+        if number == 6 and not asked:
+            asked.append(second.ask(space))
+        taken = corner_of_all in [query.x for query in pending]
+        return (elsewhere if taken else corner_of_all), "exploit"
+
+    monkeypatch.setattr("cobalt_nb.optuna.ruled", ruled)
+    trial = first.ask(space)
+    assert [trial.params, asked[0].params] == [elsewhere, corner_of_all]
+    assert [one.params for one in first.trials[6:]] == [elsewhere, corner_of_all]
+
+
 def test_one_running_trial_exploits_at_a_time_and_old_ones_do_not_count() -> None:
     study = optuna.create_study(sampler=sampler())
     study.optimize(corner, n_trials=8)
@@ -203,6 +232,105 @@ def test_a_trial_that_failed_with_nothing_is_avoided() -> None:
     study.add_trial(create_trial(params={"x": 0.7}, distributions=space, state=TrialState.FAIL))
     points = [study.ask(space).params["x"] for _ in range(8)]
     assert all(abs(x - 0.7) > 0.1 for x in points)
+
+
+def test_a_trial_that_failed_halfway_tells_what_it_knew() -> None:
+    """The objective was NaN, or the circle: the other function was observed, this one failed."""
+
+    def objective(trial: Trial) -> float:
+        x, y = trial.suggest_float("x", 0.0, 2.0), trial.suggest_float("y", 0.0, 2.0)
+        set_within(trial, "disc", (None, 5.0), x**2 + y**2)
+        broken = trial.number % 4 == 1
+        set_within(trial, "circle", (1.0, None), math.nan if broken else x**2 + y**2)
+        return math.nan if trial.number % 4 == 2 else x + y
+
+    chooser = CobaltSampler(["disc", "circle"], n_startup_trials=4, seed=0)
+    study = optuna.create_study(sampler=chooser)
+    study.optimize(objective, n_trials=16, catch=ValueError)
+    archive = chooser.memory(study).opt.archive
+    unknown = {name: archive.column(name).isnan().tolist() for name in archive.problem.functions}
+    kinds = [number % 4 for number in range(16)]
+    assert [trial.state == TrialState.FAIL for trial in study.trials] == [
+        k in (1, 2) for k in kinds
+    ]
+    assert unknown["objective"] == [k in (1, 2) for k in kinds]
+    assert unknown["circle"] == [k == 1 for k in kinds] and not any(unknown["disc"])
+    assert len({tuple(trial.params.values()) for trial in study.trials}) == 16
+
+
+def test_what_a_failed_trial_is_asked_for_counts_as_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure is told with NaN for each function that was asked for, and for no other."""
+    told: list[dict[str, float]] = []
+    monkeypatch.setattr(Cobalt, "tell", lambda opt, x, values: told.append(dict(values)))
+    space = {"x": FloatDistribution(0.0, 1.0)}
+    what = CategoricalDistribution(["all", "objective", "circle"])
+    for evaluate, asked in (
+        (None, None),
+        ("what", "all"),
+        ("what", "circle"),
+        ("what", "objective"),
+    ):
+        chooser = sampler(evaluate=evaluate)
+        study = optuna.create_study(sampler=chooser)
+        params, kinds = {"x": 0.5}, dict(space)
+        if evaluate:
+            params, kinds = params | {"what": asked}, kinds | {"what": what}
+        study.add_trial(
+            create_trial(params=params, distributions=kinds, value=1.0, constraints={"circle": 0.0})
+        )
+        for state in (TrialState.FAIL, TrialState.PRUNED):
+            study.add_trial(create_trial(params=params, distributions=kinds, state=state))
+        chooser.memory(study)
+    missing = [{name for name, value in values.items() if math.isnan(value)} for values in told]
+    both, nothing = {"objective", "circle"}, set()
+    assert missing == [
+        *(nothing, both),
+        *(nothing, both),
+        *(nothing, {"circle"}),
+        *(nothing, {"objective"}, {"objective"}),  # pruned, but the objective did not come
+    ]
+
+
+def test_a_trial_whose_worker_died_is_no_failure_once_it_is_repeated() -> None:
+    """Optuna marks it as failed and queues its point again; the second trial says what is there."""
+    space = {"x": FloatDistribution(0.0, 1.0)}
+    study = optuna.create_study(sampler=CobaltSampler(n_startup_trials=2, seed=0))
+    for x in (0.1, 0.9):
+        study.add_trial(create_trial(params={"x": x}, distributions=space, value=x))
+    study.add_trial(create_trial(params={"x": 0.5}, distributions=space, state=TrialState.FAIL))
+    assert study.sampler.memory(study).opt.archive.failed().tolist() == [False, False, True]
+    with pytest.warns(optuna.exceptions.ExperimentalWarning):
+        again = RetryHeartbeatStaleTrialCallback(max_retry=1)
+    again(study, study.trials[2])
+    assert len(study.sampler.memory(study).opt.archive) == 2  # it waits in the queue
+    study.tell(study.ask(), 0.4)
+    study.ask(space)
+    archive = study.sampler.memory(study).opt.archive
+    assert archive.points[-1] == {"x": 0.5} and not archive.failed().any()
+    again(study, study.trials[3])  # twice is enough: not put into the queue again
+    assert len(study.trials) == 5
+
+
+def test_a_constraint_that_is_no_number() -> None:
+    trial = optuna.create_study().ask()
+    with pytest.raises(ValueError, match="constraint 'stress' is NaN, so trial 0 has failed"):
+        set_within(trial, "stress", (None, 250.0), math.nan)
+    set_within(trial, "stress", (None, 250.0), math.inf)
+    set_within(trial, "mass", (20.0, 80.0), -math.inf)
+    assert trial.constraints == {
+        "stress": math.inf,
+        "mass_low": math.inf,
+        "mass_high": -math.inf,
+    }
+
+
+@pytest.mark.parametrize("kind", [CobaltSampler, StudyReader, StopAtGap])
+def test_help_names_every_argument_and_its_example_runs(kind: type) -> None:
+    arguments = list(inspect.signature(kind).parameters)
+    assert [name for name in arguments if f"`{name}`" not in kind.__doc__] == []
+    [example] = doctest.DocTestFinder(recurse=False).find(kind, kind.__name__)
+    ran = doctest.DocTestRunner().run(example)
+    assert ran.attempted > 2 and ran.failed == 0
 
 
 def test_infinite_values_and_enqueued_points_outside_the_range() -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import (
     BrokenExecutor,
@@ -28,7 +30,8 @@ from .trials import PROTOCOLS, Trial, check_known, run_trial, trial_settings
 
 # %% auto #0
 __all__ = ['COMPARED', 'FIRST_SEED', 'ONE_THREAD', 'QUICK', 'study', 'disagreement', 'remaining', 'environment', 'follow_parent',
-           'process_pool', 'dask_pool', 'run_study', 'failure', 'reproduce']
+           'uninterrupted', 'end_processes', 'process_pool', 'dask_pool', 'interruption', 'run_study', 'failure',
+           'reproduce']
 
 # %% ../../nbs/study/runner.ipynb #9a6df016
 COMPARED = ("cobalt", "cobalt-paper", "cei", "cmes", "scbo", "random")
@@ -103,7 +106,8 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 # %% ../../nbs/study/runner.ipynb #0713abc1
 def follow_parent() -> None:
-    "End this process when the one that started it is gone."
+    "End this process when the one that started it is gone; leave Ctrl-C to that one."
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def wait() -> None:
         parent = multiprocessing.parent_process()
@@ -113,19 +117,58 @@ def follow_parent() -> None:
 
     threading.Thread(target=wait, daemon=True).start()
 
-
+# %% ../../nbs/study/runner.ipynb #731e4420
 @contextmanager
-def process_pool(workers: int | None = None) -> Iterator[Executor]:
-    "A pool of processes with one thread each; as many as there are cores, unless told."
-    options: dict[str, Any] = {
-        "mp_context": multiprocessing.get_context("spawn"),
-        "initializer": follow_parent,
-    }
-    with (
-        environment(ONE_THREAD),
-        ProcessPoolExecutor(workers or os.cpu_count(), **options) as pool,
-    ):
-        yield pool
+def uninterrupted() -> Iterator[None]:
+    "Ctrl-C waits until the block ends; processes that are started in it do not hear it at all."
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+# %% ../../nbs/study/runner.ipynb #9b49da2d
+def end_processes(pool: ProcessPoolExecutor, grace: float) -> None:
+    "End the processes of a pool whatever they do; those still there after `grace` s are killed."
+    inside: Any = pool  # Python 3.14 has methods for this, but before it is not public
+    processes = list((inside._processes or {}).values())
+    reader, answers = inside._executor_manager_thread, inside._result_queue
+    pool.shutdown(wait=False, cancel_futures=True)
+    end = time.monotonic() + grace
+    try:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join(max(0.0, end - time.monotonic()))
+    finally:  # also after a second Ctrl-C
+        for process in processes:
+            process.kill()
+    for process in processes:
+        process.join(grace)
+    answers._writer.close()
+    if reader is not None:
+        reader.join(grace)
+
+# %% ../../nbs/study/runner.ipynb #760f25bf
+@contextmanager
+def process_pool(workers: int | None = None, grace: float = 3.0) -> Iterator[Executor]:
+    """A pool of processes with one thread each; as many as there are cores, unless told.
+
+    If the block ends with an error or Ctrl-C, what runs is given up, in about `grace` seconds.
+    """
+    context = multiprocessing.get_context("spawn")
+    options: dict[str, Any] = {"mp_context": context, "initializer": follow_parent}
+    with environment(ONE_THREAD):
+        pool = ProcessPoolExecutor(workers or os.cpu_count(), **options)
+        try:
+            yield pool
+            pool.shutdown()
+        except BaseException:
+            end_processes(pool, grace)
+            raise
 
 # %% ../../nbs/study/runner.ipynb #37ccf987
 @contextmanager
@@ -154,6 +197,21 @@ def dask_pool(address: str, patience: float = 10.0) -> Iterator[Executor]:
         yield client.get_executor()
 
 # %% ../../nbs/study/runner.ipynb #90f4186d
+def interruption(
+    futures: Mapping[Future, Trial], trials: Sequence[Trial], folder: str | Path
+) -> str:
+    "Call off the trials that wait, store those that are finished, and say what is there."
+    there = lambda trial: (Path(folder) / trial.file).exists()
+    for future in futures:
+        future.cancel()
+    for future, trial in futures.items():
+        finished = future.done() and not future.cancelled() and not future.exception()
+        if finished and not there(trial):
+            save(future.result(), folder)
+    stored = f"{sum(map(there, trials))} of {len(trials)} trials are stored"
+    return f"{stored}, each of them whole; the same call continues the study"
+
+# %% ../../nbs/study/runner.ipynb #d329a918
 def run_study(
     trials: Sequence[Trial],
     folder: str | Path,
@@ -164,13 +222,16 @@ def run_study(
     todo, failed = remaining(trials, folder), {}
     bar = {"total": len(trials), "initial": len(trials) - len(todo), "unit": "trial"}
     with nullcontext(executor) if executor else process_pool() as pool:
-        futures = {pool.submit(run_trial, trial): trial for trial in todo}
+        with uninterrupted():
+            futures = {pool.submit(run_trial, trial): trial for trial in todo}
         try:
             for future in tqdm(as_completed(futures), **bar, disable=not progress):
                 if error := failure(future):
                     failed[futures[future]] = error
                 else:
                     save(future.result(), folder)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(interruption(futures, trials, folder)) from None
         finally:
             for future in futures:
                 future.cancel()
