@@ -24,8 +24,23 @@ from .problem import Interval, as_interval, feasible
 from .roi import Regions
 
 # %% auto #0
-__all__ = ['Function', 'checked_bounds', 'said', 'idle', 'checked_known', 'within', 'Verdict', 'KnownFunction', 'KnownPosterior',
-           'KnownPoint', 'KnownFunctions', 'unknown_choice', 'widest']
+__all__ = ['Function', 'check_goal', 'checked_bounds', 'said', 'outside', 'idle', 'checked_known', 'within', 'Verdict',
+           'KnownFunction', 'KnownPosterior', 'KnownPoint', 'KnownFunctions', 'unknown_choice', 'widest']
+
+# %% ../nbs/optimizer/known.ipynb #35fc08cd
+def check_goal(objective: Any, constraints: Any) -> None:
+    "Whether the objective is a name and the constraints are a dict of named intervals."
+    if not isinstance(objective, str) or not objective:
+        raise ValueError(
+            f'the objective is the name of one function, such as "cost"; got {objective!r}'
+        )
+    if not isinstance(constraints, Mapping):
+        raise ValueError(
+            "constraints are a dict from the name of a function to its interval, such as "
+            f'{{"stress": (None, 250.0)}}; got {constraints!r}'
+        )
+    if odd := [name for name in constraints if not isinstance(name, str) or not name]:
+        raise ValueError(f"constraint {odd[0]!r}: a name must be a non-empty string")
 
 # %% ../nbs/optimizer/known.ipynb #e0319508
 def checked_bounds(
@@ -55,6 +70,14 @@ def checked_bounds(
 def said(interval: Interval) -> str:
     "An interval in brackets."
     return f"[{interval.lower:g}, {interval.upper:g}]"
+
+
+def outside(name: str, value: float, interval: Interval, x: Mapping[str, Any]) -> str:
+    "That a told value contradicts the stated bounds, in a sentence."
+    return (
+        f"{name!r} was {value:g} at {dict(x)}, outside the bounds {said(interval)} that were "
+        "stated for it; the value counts, and the bounds as far as it allows"
+    )
 
 
 def idle(constraints: Mapping[str, Interval], bounds: Mapping[str, Interval]) -> list[str]:
@@ -360,25 +383,27 @@ def unknown_choice(
     objective: str,
     unknown: Sequence[str],
     costs: Mapping[str, float] | None = None,
-) -> Choice:
+    boundaries: bool = True,
+) -> tuple[Choice, bool]:
     """The query within `search` (m,) that teaches most about the `unknown` functions.
 
-    `costs`, if given, ask for one function alone (Algorithm 2).
+    The truth says if it is made for the gain of the objective. `costs`, if given, ask for one
+    function alone (Algorithm 2). Without `boundaries` only the gain counts.
     """
-    constraints = {name: bounds[name] for name in unknown if name in sets.levels}
+    constraints = {name: bounds[name] for name in unknown if name in sets.levels and boundaries}
     alone = costs is not None
     found = best_candidates(bounds[objective], constraints, sets, search, objective, alone)
     if objective not in unknown and (alone or found[objective].value <= 0):
         del found[objective]
+    if alone and constraints and not sets.constraints.any():
+        found = widest(constraints, search)
     if not found:
         found = widest({name: bounds[name] for name in unknown}, search)
-    if alone:
-        return choose_per_cost(found, costs)
-    choice = choose(found)
+    choice = choose(found) if costs is None else choose_per_cost(found, costs)
     if choice.aspect in unknown:
-        return choice
+        return choice, choice.aspect == objective
     here = {name: float(bounds[name].width[choice.index]) for name in unknown}
-    return choice._replace(aspect=max(here, key=lambda name: here[name]))
+    return choice._replace(aspect=max(here, key=lambda name: here[name])), True
 
 
 def widest(bounds: Mapping[str, Bounds], search: Tensor) -> dict[str, Candidate]:
@@ -388,12 +413,13 @@ def widest(bounds: Mapping[str, Bounds], search: Tensor) -> dict[str, Candidate]
 
 # %% ../nbs/optimizer/known.ipynb #58048d05
 __all__ = [
+    "check_goal",
     "checked_bounds",
     "checked_known",
     "idle",
     "KnownFunctions",
     "KnownPosterior",
-    "said",
+    "outside",
     "unknown_choice",
     "within",
 ]  # what other rooms and users rely on
