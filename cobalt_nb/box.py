@@ -5,16 +5,16 @@
 # %% ../nbs/optimizer/box.ipynb #e19763b5
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .algorithms import all_bounds
 from .confidence import Bounds
+from .known import KnownFunctions, KnownPosterior
 from cobalt_nb.local import (
     PointChance,
     PointPosterior,
@@ -24,10 +24,11 @@ from cobalt_nb.local import (
     polished,
 )
 from .models import Models, Settings, estimates
+from .pool import learned, reason_of
+from .posterior import CandidatePosterior
 from .records import Archive, Query, Suggestion, best_index
 from .roi import Regions, roi_objective
 from cobalt_nb.rules import (
-    chosen,
     joined,
     least_chance,
     log_feasibility,
@@ -38,8 +39,8 @@ from cobalt_nb.rules import (
 from .spaces import Box, Pool
 
 # %% auto #0
-__all__ = ['encoded', 'with_incumbent', 'Step', 'score', 'suggested', 'explore', 'climbed', 'exploit', 'best_sure_point',
-           'practical', 'explore_alone', 'BoxRule']
+__all__ = ['encoded', 'with_incumbent', 'possible', 'point_model', 'first_allowed', 'Step', 'score', 'suggested', 'explore',
+           'climbed', 'exploit', 'best_sure_point', 'practical', 'explore_alone', 'BoxRule']
 
 # %% ../nbs/optimizer/box.ipynb #587fd110
 def encoded(space: Box | Pool, queries: Sequence[Query]) -> Tensor:
@@ -56,6 +57,31 @@ def with_incumbent(sets: Regions, objective: Bounds, lower: float) -> Regions:
     return sets._replace(lcb_max=threshold, objective=of_objective, roi=roi)
 
 # %% ../nbs/optimizer/box.ipynb #89044b20
+def possible(exact: KnownFunctions, drawn: Tensor, n: int, seed: int) -> Tensor:
+    "Those of the `drawn` points (m, d) that are known to be allowed, and others for the first `n`."
+    if not exact:
+        return drawn
+    allowed = exact.allowed(drawn)
+    lacking = n - int(allowed[:n].sum())
+    more = exact.found(lacking, seed + 1, most=16 * n) if lacking else drawn[:0]
+    return torch.cat([drawn[allowed], more])
+
+
+def point_model(posterior: CandidatePosterior | KnownPosterior, free: np.ndarray) -> Any:
+    "A posterior at single points, with slopes; of a known function along the `free` (d,) columns."
+    if isinstance(posterior, KnownPosterior):
+        return posterior.point(free)
+    return PointPosterior(posterior)
+
+
+def first_allowed(
+    space: Box, exact: KnownFunctions, taken: Sequence[Mapping[str, Any]], seed: int
+) -> dict[str, Any]:
+    "The first allowed point of a Sobol sequence that is not `taken`; if all are, the first one."
+    drawn = space.decode(exact.found(len(taken) + 1, seed))
+    return next((x for x in drawn if x not in taken), drawn[0])
+
+# %% ../nbs/optimizer/box.ipynb #30c660ba
 class Step:
     "What is known when a suggestion is due: candidates `points` (m, d), posteriors, incumbent."
 
@@ -77,18 +103,24 @@ class Step:
         self.has_feasible = bool(archive.feasible().any())
         self.incumbent = archive.cube[best_index(archive, estimates(models, archive))]
         seed = 1_000_003 * models.settings.seed + number
+        self.exact = models.problem.exact
         drawn = candidates(self.space, self.incumbent, seed, models.policy)
+        drawn = possible(self.exact, drawn, models.policy.global_points, seed)
         self.least = 0.0 if risk else least_chance(models, drawn)
         allowed = self.allowed(drawn)
         self.points = drawn[allowed] if allowed.any() else drawn
         self.posteriors = models.posteriors(self.points)
+        self._point_models: dict[str, PointPosterior] = {}
+        hidden = models.works.distinct if self.least else []
+        self.chances = [PointChance(one, self.least) for one in hidden]
         for query, x in zip(pending, self.waiting):
             for name in query.functions:
                 self.posteriors[name].append(x)
 
     def allowed(self, points: Tensor) -> Tensor:
-        "Whether each of the `points` (m, d) is new, and works with a sufficient chance."
+        "Whether each of the `points` (m, d) is new, known to be allowed, and likely to work."
         new = (torch.cdist(points, self.known) > 1e-9).all(dim=1)
+        new = new & self.exact.allowed(points) if self.exact else new
         return new & (self.models.works.chance(points) >= self.least) if self.least else new
 
     def clear(self, points: Tensor, meet: bool) -> Tensor:
@@ -98,7 +130,7 @@ class Step:
 
     def bounds(self, beta: float) -> dict[str, Bounds]:
         "Line 3: the bounds (m,) of every function at the candidates."
-        return all_bounds(self.posteriors, beta)
+        return self.models.bounds(self.posteriors, beta)
 
     def look(self, beta: float) -> tuple[dict[str, Bounds], Regions]:
         "Lines 3 and 4, with the incumbent where it is a bound."
@@ -108,15 +140,13 @@ class Step:
             sets = with_incumbent(sets, bounds[self.objective], self.incumbent_mean)
         return bounds, sets
 
-    @functools.cached_property
+    @property
     def point_models(self) -> dict[str, PointPosterior]:
         "The posteriors at single points."
-        return {name: PointPosterior(posterior) for name, posterior in self.posteriors.items()}
-
-    @functools.cached_property
-    def chances(self) -> list[PointChance]:
-        "What the local searches must keep to, where evaluations are known to fail."
-        return [PointChance(one, self.least) for one in self.models.works.distinct if self.least]
+        if not self._point_models:  # a cached property has a lock that a fork can inherit
+            free, posteriors = free_columns(self.space), self.posteriors.items()
+            self._point_models = {name: point_model(one, free) for name, one in posteriors}
+        return self._point_models
 
     @property
     def incumbent_mean(self) -> float:
@@ -127,8 +157,11 @@ class Step:
         "The end (d,) of a local search on the surrogates from `start` (d,)."
         free, steps = free_columns(self.space), self.models.policy.polish_steps
         limits, objective = self.models.limits, self.objective
+        for name in self.exact.functions.keys() & limits:
+            low, high = limits[name]
+            limits[name] = low + 1e-9, high - 1e-9  # to end inside
         ways = (start, self.point_models, objective, limits, optimism, slack, free, steps)
-        return polished(*ways, self.chances)
+        return self.exact.pulled_back(polished(*ways, self.chances), start)
 
 # %% ../nbs/optimizer/box.ipynb #99c4a19b
 def score(step: Step, x: Tensor, optimism: float, slack: float) -> float:
@@ -140,7 +173,8 @@ def score(step: Step, x: Tensor, optimism: float, slack: float) -> float:
     ]
     if min(room, default=0.0) < -1e-6:
         return -math.inf
-    return found[step.objective][0] + optimism * found[step.objective][1]
+    hoped = found[step.objective][0] + optimism * found[step.objective][1]
+    return min(hoped, step.models.ends(step.objective)[1])
 
 
 def suggested(
@@ -156,11 +190,11 @@ def explore(step: Step, beta: float, boundaries: bool = True, meet: bool = False
     clear, models = step.clear(step.points, meet), step.models
     allowed = clear if clear.any() else ~clear
     view = widened_view(step.look, beta, models.policy.widths, allowed)
-    choice = chosen(models, view, boundaries)
+    choice, gains = learned(models, view, boundaries)
     x, value = step.points[choice.index], choice.value
-    if choice.aspect == step.objective and not models.settings.decoupled:
+    if gains and not models.settings.decoupled:
         x, value = climbed(step, x, value, float(view.sets.lcb_max), beta, meet)
-    reason = joined(choice._replace(value=value).reason, view.note)
+    reason = joined(reason_of(models, choice._replace(value=value), gains), view.note)
     state = standing(models, view.bounds, view.sets)
     return suggested(step, x, choice.aspect, float(value), reason, state)
 
@@ -184,7 +218,7 @@ def exploit(step: Step) -> Suggestion | None:
     bounds = step.bounds(z**2)
     sets = models.sets(bounds)
     state = standing(models, bounds, sets)
-    hope = log_feasibility(step.posteriors, models.limits)
+    hope = log_feasibility(step.posteriors, models.doubted_limits)
     if models.works:
         hope = hope + models.works.chance(step.points).log()
     value, x = best_sure_point(step, sets.feasible, step.points[hope.argmax()], z)
@@ -234,12 +268,14 @@ def explore_alone(step: Step, beta: float) -> Suggestion:
 class BoxRule:
     "Algorithm 1 over candidates around the incumbent, or the practical cycle."
 
-    def __init__(self, space: Box, settings: Settings):
-        self.space, self.settings = space, settings
+    def __init__(self, space: Box, settings: Settings, exact: KnownFunctions | None = None):
+        self.space, self.settings, self.exact = space, settings, exact
 
     def initial(self, archive: Archive, pending: Sequence[Query]) -> dict[str, Any]:
         "The first point of a scrambled Sobol sequence that was neither told nor is pending."
         taken = archive.points + [query.x for query in pending]
+        if self.exact:
+            return first_allowed(self.space, self.exact, taken, self.settings.seed)
         drawn = self.space.decode(self.space.sobol(len(taken) + 1, self.settings.seed))
         return next((x for x in drawn if x not in taken), drawn[-1])
 

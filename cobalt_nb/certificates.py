@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from .algorithms import all_bounds
 from .box import Step
 from .confidence import Bounds, beta_lemma
 from .fit import log_posterior
@@ -26,8 +25,8 @@ from .spaces import Pool, Problem
 from .surrogate import Surrogate
 
 # %% auto #0
-__all__ = ['FITTED', 'BoundsAt', 'cautious', 'certified', 'pool_certificate', 'box_certificate', 'with_ends', 'with_evaluations',
-           'judge', 'too_few']
+__all__ = ['FITTED', 'BoundsAt', 'SHORT', 'cautious', 'certified', 'pool_certificate', 'box_certificate', 'widened', 'with_ends',
+           'with_evaluations', 'judge', 'within_known', 'too_few']
 
 # %% ../nbs/optimizer/certificates.ipynb #75325278
 FITTED = (
@@ -56,7 +55,7 @@ def certified(
 ) -> Certificate:
     "The certificate over `size` candidates after `t` evaluations, in the user's units."
     problem, objective = models.problem, models.problem.objective
-    beta = beta_lemma(t + 1, size, len(problem.constraints), delta)
+    beta = beta_lemma(t + 1, size, len(problem.unknown) - 1, delta)
     found = dict(bounds_at(beta))
     found[objective] = Bounds(*map(models.surrogates[objective].from_model, found[objective]))
     inner = certificate(
@@ -77,8 +76,11 @@ def pool_certificate(
     space: Pool = models.problem.space  # type: ignore[assignment]
     posteriors = models.posteriors(space.features)
     hidden = lambda beta: models.hidden_bounds(space.features, beta)
-    bounds_at = lambda beta: all_bounds(posteriors, beta) | hidden(beta)
+    bounds_at = lambda beta: models.bounds(posteriors, beta) | hidden(beta)
     return certified(models, bounds_at, len(space), len(archive), delta, tolerance)
+
+
+SHORT = 1e-5  # by which a search may miss the edge of a constraint, in standard deviations
 
 
 def box_certificate(
@@ -90,6 +92,11 @@ def box_certificate(
     return certified(models, bounds_at, size, len(archive), delta, tolerance)
 
 
+def widened(bounds: Bounds, by: float) -> Bounds:
+    "Bounds (m,) that reach further on both sides."
+    return Bounds(bounds.lower - by, bounds.upper + by)
+
+
 def with_ends(step: Step, beta: float) -> dict[str, Bounds]:
     "The bounds at the candidates and at four starts and ends of searches for the greatest UCB."
     root, models = math.sqrt(beta), step.models
@@ -99,7 +106,9 @@ def with_ends(step: Step, beta: float) -> dict[str, Bounds]:
     order = upper.argsort(descending=True)[: min(int(possible.sum()), 400)]
     starts = apart(step.points, order, 3) + [step.incumbent]
     ends = torch.stack([step.polish(x, root, root) for x in starts] + starts)
-    extra = all_bounds(models.posteriors(ends), beta) | models.hidden_bounds(ends, beta)
+    extra = models.bounds(models.posteriors(ends), beta) | models.hidden_bounds(ends, beta)
+    if step.objective in models.problem.exact:  # no width covers where a search stops too early
+        extra |= {name: widened(extra[name], SHORT) for name in models.problem.unknown}
     return {
         name: Bounds(*(torch.cat(pair) for pair in zip(bounds[name], extra[name])))
         for name in bounds
@@ -112,6 +121,8 @@ def with_evaluations(found: Certificate, archive: Archive, noisy: bool) -> Certi
         return found
     problem = archive.problem
     sign, best = problem.sign, archive.values[best_index(archive)][problem.objective]
+    if math.isnan(best):
+        return found
     near, far = (found.lower, found.upper) if sign > 0 else (found.upper, found.lower)
     if found.status == "infeasible" or sign * (best - far) > 1e-6 * (1 + abs(best)):
         near, far, status = best, sign * math.inf, "undecided"
@@ -133,21 +144,38 @@ def judge(
 ) -> tuple[Certificate, Models | None]:
     "The certificate after the evaluations of an archive, and the models behind it, if there are."
     beta_lemma(1, 1, 1, delta)  # refuses a delta outside (0, 1)
+    models = Models(problem, settings, policy)
     if too_few(problem, settings, archive):
         unknown = (-math.inf, math.inf, "undecided", 0.0, 1.0)
-        return Certificate(*unknown, tolerance, delta, math.inf), None
-    models = Models(problem, settings, policy)
+        models.surrogates[problem.objective].tell(*archive.data(problem.objective))
+        nothing = Certificate(*unknown, tolerance, delta, math.inf)
+        return within_known(nothing, problem, models), None
     models.refresh(archive, fits)
-    for surrogate in models.surrogates.values():
+    learned = {name: models.surrogates[name] for name in problem.unknown}
+    for surrogate in learned.values():
         surrogate.refit()
-    fitted = {name: surrogate.hyper for name, surrogate in models.surrogates.items()}
-    for surrogate in models.surrogates.values():
+    fitted = {name: surrogate.hyper for name, surrogate in learned.items()}
+    for surrogate in learned.values():
         surrogate.hyper = cautious(surrogate, policy.nats)
     certify = pool_certificate if isinstance(problem.space, Pool) else box_certificate
     found = certify(models, archive, delta, tolerance)
     for name, hyper in fitted.items():
         models.surrogates[name].hyper = hyper
-    return with_evaluations(found, archive, models.noisy), models
+    found = with_evaluations(found, archive, models.noisy)
+    return within_known(found, problem, models), models
+
+
+def within_known(found: Certificate, problem: Problem, models: Models) -> Certificate:
+    "The certificate within the bounds that were stated for the objective."
+    low, high = models.possible(problem.objective)
+    if found.status == "infeasible" or math.isinf(low) and math.isinf(high):
+        return found
+    near, far = (found.lower, found.upper) if problem.maximize else (-found.upper, -found.lower)
+    far = min(max(far, low), high)
+    near = min(max(near, low), far) if math.isfinite(near) else near  # −∞: nothing is sure
+    status = "certified" if far - near <= found.tolerance else "undecided"
+    lower, upper = (near, far) if problem.maximize else (-far, -near)
+    return replace(found, lower=lower, upper=upper, status=status)
 
 
 def too_few(problem: Problem, settings: Settings, archive: Archive) -> bool:
@@ -155,7 +183,7 @@ def too_few(problem: Problem, settings: Settings, archive: Archive) -> bool:
     least = settings.n_init
     if isinstance(problem.space, Pool):
         least = min(least, len(problem.space))
-    return any(len(archive.data(name)[1]) < least for name in problem.functions)
+    return any(len(archive.data(name)[1]) < least for name in problem.unknown)
 
 # %% ../nbs/optimizer/certificates.ipynb #2b447d43
 __all__ = [

@@ -16,16 +16,19 @@ import numpy as np
 import pandas as pd
 
 import cobalt_nb
+from .known import outside
+from .mistakes import did_you_mean
 from .models import Policy, Settings, checked_settings
 from .parameters import Categorical, Integer, Parameter
-from .records import Query, Told, split_values
+from .problem import Interval, margin
+from .records import Query, Told, free_name, plain_scalar, split_values
 from .spaces import Box, Pool, Problem
 
 # %% auto #0
 __all__ = ['FORMAT', 'HEADER', 'BEGIN', 'EVENTS', 'NUMBERS', 'plain', 'hashable', 'survives', 'plain_point', 'space_to_dict',
-           'space_from_dict', 'check_survival', 'header', 'problem_from', 'settings_from', 'policy_from',
+           'space_from_dict', 'check_survival', 'header', 'problem_from', 'with_known', 'settings_from', 'policy_from',
            'checked_header', 'checked_event', 'point_from', 'point_text', 'ask_event', 'query_from', 'known_functions',
-           'tell_event', 'told_from', 'checked_errors']
+           'tell_event', 'told_from', 'completed', 'agrees', 'check_unchanged', 'contradictions', 'checked_errors']
 
 # %% ../nbs/optimizer/events.ipynb #c0f46f7a
 def plain(value: Any) -> Any:
@@ -146,26 +149,44 @@ BEGIN = b'{"cobalt_nb": "'
 # %% ../nbs/optimizer/events.ipynb #26188599
 def header(problem: Problem, settings: Settings, policy: Policy | None = None) -> dict[str, Any]:
     "The first line of a journal."
-    ends = {name: (one.lower, one.upper) for name, one in problem.constraints.items()}
-    limits = {
-        name: [end if math.isfinite(end) else None for end in two] for name, two in ends.items()
-    }
     changes = (policy or Policy()).changes()
+    facts = {"bounds": plain(_ends(problem.bounds)), "known": list(problem.known)}
     return {
         "cobalt_nb": cobalt_nb.__version__,
         "format": FORMAT,
         "space": space_to_dict(problem.space),
         "objective": problem.objective,
-        "constraints": plain(limits),
+        "constraints": plain(_ends(problem.constraints)),
         "maximize": bool(problem.maximize),
         "settings": plain(asdict(settings)),
+        **{key: fact for key, fact in facts.items() if fact},
     } | ({"policy": plain(changes)} if changes else {})
 
 
+def _ends(intervals: Mapping[str, Interval]) -> dict[str, list[float | None]]:
+    pairs = {name: (one.lower, one.upper) for name, one in intervals.items()}
+    return {name: [e if math.isfinite(e) else None for e in two] for name, two in pairs.items()}
+
+
 def problem_from(first: Mapping[str, Any]) -> Problem:
-    "The problem that a header describes."
-    space = space_from_dict(first["space"])
-    return Problem(space, first["objective"], first["constraints"], first["maximize"])
+    "The problem that a header describes; its known functions are there `with_known`."
+    space, facts = space_from_dict(first["space"]), (first.get("bounds"), first.get("known"))
+    goal = first["objective"], first["constraints"], first["maximize"]
+    return Problem(space, *goal, *(fact or {} for fact in facts))
+
+
+def with_known(first: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:
+    "A header with the functions that a journal can only name; an error if others are given."
+    named, given = first.get("known", []), dict(known or {})
+    if missing := [name for name in named if name not in given]:
+        raise ValueError(
+            f"{missing[0]!r} is a known function, which a journal cannot hold; give it as it was: "
+            f"load(…, known={{{missing[0]!r}: …}})"
+        )
+    if others := [name for name in given if name not in named]:
+        near = did_you_mean(others[0], named)
+        raise ValueError(f"known: {others[0]!r} was not known when this journal was begun{near}")
+    return dict(first) | ({"known": given} if given else {})
 
 
 def settings_from(first: Mapping[str, Any], problem: Problem) -> Settings:
@@ -252,7 +273,7 @@ def ask_event(
 def query_from(said: Mapping[str, Any], problem: Problem, decoupled: bool) -> Query:
     "The query of an event; what release 0.1.0 did not write is NaN."
     initial, x = said["aspect"] == "initial design", point_from(said, problem)
-    alone = (said["aspect"],) if decoupled and not initial else problem.functions
+    alone = (said["aspect"],) if decoupled and not initial else problem.unknown
     functions = known_functions(said.get("functions", alone), problem)
     written = "functions" in said or initial
     numbers = {name: _number(said.get(name, n)) for name, n in NUMBERS.items() if written}
@@ -291,11 +312,64 @@ def told_from(
     "The answer and the standard errors of an event; `asked` is what was asked for there."
     errors, extras = said.get("errors", {}), said.get("extras", {})
     known_functions([*said["values"], *said.get("failed", ()), *errors], problem)
-    told = split_values(problem, said["values"], () if decoupled else problem.functions)
-    if decoupled and not said["values"]:
+    exact = {name: value for name, value in said["values"].items() if name in problem.known}
+    values = {name: value for name, value in said["values"].items() if name not in exact}
+    told = split_values(problem, values, () if decoupled else problem.unknown)
+    if decoupled and not values:
         told = split_values(problem, {}, asked)
-    failed = frozenset(said.get("failed", told.failed))
-    return Told(told.values, failed, extras), errors
+    failed = frozenset(said.get("failed", told.failed)) - set(problem.known)
+    return Told(told.values | exact, failed, extras), errors
+
+
+def completed(told: Told, exact: dict[str, float], given: Mapping[str, Any]) -> Told:
+    "An answer with the values of known functions; what else was `given` for them is kept beside."
+    others = {name: value for name, value in given.items() if not agrees(value, exact[name])}
+    taken = {*told.values, *told.extras}
+    beside = {free_name(f"{name}_told", taken): plain_scalar(v) for name, v in others.items()}
+    return Told(told.values | exact, told.failed - set(exact), told.extras | beside)
+
+
+def agrees(value: Any, exact: float) -> bool:
+    "Whether a value is that of a known function, up to round-off, or none at all."
+    if value is None or value != value:
+        return True
+    try:
+        return math.isclose(float(value), exact, rel_tol=1e-9, abs_tol=1e-12)
+    except (TypeError, ValueError):
+        return False
+
+
+def check_unchanged(told: Told, exact: Mapping[str, float]) -> None:
+    "An error if a known function is not the one of the journal."
+    for name, value in exact.items():
+        if not agrees(told.values[name], value):
+            raise ValueError(
+                f"the known function {name!r} is {value:g} here, and was {told.values[name]:g} "
+                "when this was written; give the function of then, or begin another journal"
+            )
+
+
+def contradictions(
+    problem: Problem,
+    noise: Mapping[str, float | None],
+    x: Mapping[str, Any],
+    told: Told,
+    errors: Mapping[str, float],
+    given: Mapping[str, Any],
+) -> dict[str, str]:
+    "A sentence for each function that was told to be other than what is known of it."
+    found = {}
+    for name, interval in problem.bounds.items():
+        sd = max(errors.get(name, 0.0), noise[name] or 0.0)
+        if margin(interval, told.values[name]) < -4 * sd:
+            found[name] = outside(name, told.values[name], interval, x)
+    for name in given:
+        if not agrees(given[name], told.values[name]):
+            found[name] = (
+                f"known function {name!r} is {told.values[name]:g} at {dict(x)}, but "
+                f"{given[name]!r} was told; the former counts, the latter is kept beside it"
+            )
+    return found
 
 # %% ../nbs/optimizer/events.ipynb #da96f36a
 def checked_errors(
@@ -303,8 +377,10 @@ def checked_errors(
 ) -> dict[str, float]:
     "The standard errors of what was observed, by function; None and NaN are left out."
     observed = {name for name, value in told.values.items() if not math.isnan(value)}
-    named = errors if isinstance(errors, Mapping) else dict.fromkeys(problem.functions, errors)
+    named = errors if isinstance(errors, Mapping) else dict.fromkeys(problem.unknown, errors)
     known_functions(named, problem)
+    if exact := [name for name in named if name in problem.known]:
+        raise ValueError(f"{exact[0]!r} is a known function, so it has no standard error")
     found = {name: math.nan if sd is None else float(sd) for name, sd in named.items()}
     for name, sd in found.items():
         if sd < 0 or math.isinf(sd):
@@ -316,9 +392,12 @@ __all__ = [
     "ask_event",
     "BEGIN",
     "check_survival",
+    "check_unchanged",
     "checked_errors",
     "checked_event",
     "checked_header",
+    "completed",
+    "contradictions",
     "FORMAT",
     "header",
     "known_functions",
@@ -334,4 +413,5 @@ __all__ = [
     "space_to_dict",
     "tell_event",
     "told_from",
+    "with_known",
 ]  # what other rooms and users rely on

@@ -135,6 +135,10 @@ class Journal:
         if not before:
             sync_folder(self.path.parent)
 
+    def own(self) -> None:
+        "Keep others from writing, from now on; an error if another process does."
+        self._owned()
+
     def close(self) -> None:
         "Let others write. The next `write` takes the lock again, if nobody wrote meanwhile."
         if self.lock:

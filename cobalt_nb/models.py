@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .algorithms import all_regions, checked_costs
-from .confidence import Bounds, confidence_bounds
+from .algorithms import Posteriors, all_bounds, all_regions, checked_costs
+from .confidence import Bounds
 from .failures import Works
 from .fit import FIT_NOISE_FLOOR, HEAVY, Standardizer, Warp
+from .known import within
 from .mistakes import real_number, whole_number
 from .posterior import NOISE_FLOOR, CandidatePosterior, Hyperparameters
 from .problem import Interval
@@ -73,15 +74,15 @@ def checked_settings(
     n_init = whole_number("n_init", n_init, 1)
     if costs is not None and not decoupled:
         raise ValueError("costs choose which function to evaluate, so they need decoupled=True")
-    noises, prices = checked_noise(problem, noise), checked_costs(problem.functions, costs)
+    noises, prices = checked_noise(problem, noise), checked_costs(problem.unknown, costs)
     return Settings(mode, beta, delta, noises, n_init, seed, decoupled, prices)
 
 # %% ../nbs/optimizer/models.ipynb #2a8fedff
 def checked_noise(
     problem: Problem, noise: float | Mapping[str, float] | None
 ) -> dict[str, float | None]:
-    "A standard deviation, or None, for each function."
-    functions = problem.functions
+    "A standard deviation, or None, for each function that is not known."
+    functions = problem.unknown
     noises = dict(noise) if isinstance(noise, Mapping) else dict.fromkeys(functions, noise)
     if unknown := [name for name in noises if name not in functions]:
         listed = ", ".join(functions)
@@ -194,15 +195,55 @@ class Models:
         make: SurrogateMaker = make_surrogate,
     ):
         self.problem, self.settings, self.policy = problem, settings, policy or Policy()
+        exact = cast(dict[str, Surrogate], problem.exact.functions)  # they stand in for surrogates
         self.surrogates = {
-            name: make(problem, settings, self.policy, name) for name in problem.functions
+            name: exact[name] if name in exact else make(problem, settings, self.policy, name)
+            for name in problem.functions
         }
-        self.works = Works(problem.functions, problem.space.dim, settings.n_init)
+        self.works = Works(problem.unknown, problem.space.dim, settings.n_init)
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        "The interval of each constraint on its model's scale."
-        return {name: self.surrogates[name].thresholds for name in self.problem.constraints}
+        "The interval of each constraint on its model's scale; an end that surely holds is open."
+        return {name: self._limit(name) for name in self.problem.constraints}
+
+    def _limit(self, name: str) -> tuple[float, float]:
+        low, high = self.surrogates[name].thresholds
+        (least, most), interval = self.possible(name), self.problem.constraints[name]
+        return (
+            -math.inf if interval.lower <= least > -math.inf else low,
+            math.inf if interval.upper >= most < math.inf else high,
+        )
+
+    @property
+    def doubted_limits(self) -> dict[str, tuple[float, float]]:
+        "The limits of the constraints that are not known functions."
+        return {k: ends for k, ends in self.limits.items() if k not in self.problem.exact}
+
+    def possible(self, name: str) -> tuple[float, float]:
+        """What a function cannot leave, in the user's units, negated for an objective to minimise.
+
+        It is what was stated and, for a function without noise, all that was told. Labels have
+        no values, so they have no bounds.
+        """
+        stated, surrogate = self.problem.bounds.get(name), self.surrogates[name]
+        if stated is None or surrogate.labels:
+            return -math.inf, math.inf
+        minimised = name == self.problem.objective and not self.problem.maximize
+        ends = (-stated.upper, -stated.lower) if minimised else (stated.lower, stated.upper)
+        seen = [] if surrogate.verdict.noisy else surrogate.y.tolist()
+        return min([ends[0], *seen]), max([ends[1], *seen])
+
+    def ends(self, name: str) -> tuple[float, float]:
+        "The same on the model's scale."
+        scaled = lambda end: float(self.surrogates[name].to_model(torch.tensor(end).double()))
+        low, high = self.possible(name)
+        return tuple(scaled(e) if math.isfinite(e) else e for e in (low, high))  # type: ignore[return-value]
+
+    def bounds(self, posteriors: Posteriors, beta: float) -> dict[str, Bounds]:
+        "Line 3: the bounds (m,) of every function, within what is known."
+        found = all_bounds(posteriors, beta)
+        return {name: within(interval, *self.ends(name)) for name, interval in found.items()}
 
     def is_noisy(self, name: str) -> bool:
         "Whether this function is noisy, by more than a whit."
@@ -217,7 +258,8 @@ class Models:
     @property
     def noisy(self) -> bool:
         "Whether a second evaluation of a point can teach something."
-        return any(self.settings.noise[name] or self.is_noisy(name) for name in self.surrogates)
+        unknown, noise = self.problem.unknown, self.settings.noise
+        return any(noise[name] or self.is_noisy(name) for name in unknown)
 
     def sets(self, bounds: Mapping[str, Bounds]) -> Regions:
         "Line 4 of Algorithm 1, from the bounds (m,) of all functions, and of `WORKS` if there."
@@ -236,8 +278,8 @@ class Models:
         "Take in what is new; refit where it is due, or take the `fits` of a journal."
         new = {}
         self.works.follow(archive)
-        for name, surrogate in self.surrogates.items():
-            X, y = archive.data(name)
+        for name in self.problem.unknown:
+            surrogate, (X, y) = self.surrogates[name], archive.data(name)
             known, errors = len(surrogate.y), archive.data_errors(name)
             surrogate.tell(X[known:], y[known:], errors[known:])
             if fits and name in fits:
@@ -275,7 +317,8 @@ def _in_units(models: Models, name: str, v: Tensor) -> Tensor:
     "Values (m,) of a model in the user's units; of labels, a value that passes or one that fails."
     surrogate, problem = models.surrogates[name], models.problem
     if surrogate.labels is None:
-        return (problem.sign if name == problem.objective else 1.0) * surrogate.from_model(v)
+        value = surrogate.from_model(v).clamp(*models.possible(name))
+        return (problem.sign if name == problem.objective else 1.0) * value
     sides = [surrogate.y[surrogate.passed == side] for side in (True, False)]
     passing, failing = (float(side.median()) if len(side) else math.nan for side in sides)
     return torch.where(v >= 0, passing, failing)
@@ -283,7 +326,7 @@ def _in_units(models: Models, name: str, v: Tensor) -> Tensor:
 # %% ../nbs/optimizer/models.ipynb #d6776a12
 def cautious_end(models: Models, name: str, posterior: CandidatePosterior) -> Tensor:
     "The lower bound (m,) of the objective; of a constraint the bound with the smaller margin."
-    bounds = confidence_bounds(posterior.mean, posterior.variance, models.settings.beta)
+    bounds = models.bounds({name: posterior}, models.settings.beta)[name]
     if name not in models.limits:
         return bounds.lower
     low, high = models.limits[name]

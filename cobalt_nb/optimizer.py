@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -20,8 +21,11 @@ from .certificates import judge
 from cobalt_nb.events import (
     ask_event,
     check_survival,
+    check_unchanged,
     checked_errors,
     checked_event,
+    completed,
+    contradictions,
     header,
     known_functions,
     plain,
@@ -34,8 +38,10 @@ from cobalt_nb.events import (
     settings_from,
     tell_event,
     told_from,
+    with_known,
 )
 from .journal import Journal
+from .known import idle
 from .memory import RunMemory
 from .mistakes import checked_seed
 from .models import BETA, Models, Policy, Settings, checked_settings
@@ -48,14 +54,24 @@ from .spaces import Box, Pool, Problem
 from .threads import Turn, one_thread
 
 # %% auto #0
-__all__ = ['make_rule', 'Cobalt']
+__all__ = ['make_rule', 'plausible', 'Cobalt']
 
 # %% ../nbs/optimizer/cobalt.ipynb #474199bb
 def make_rule(problem: Problem, settings: Settings, policy: Policy) -> Rule:
     "The rule for this kind of space."
     if isinstance(problem.space, Pool):
-        return PoolRule(problem.space, settings, policy)
-    return BoxRule(problem.space, settings)
+        return PoolRule(problem.space, settings, policy, problem.exact)
+    return BoxRule(problem.space, settings, problem.exact)
+
+# %% ../nbs/optimizer/cobalt.ipynb #67b703e8
+def plausible(result: Result, models: Models | None) -> Result:
+    "A result whose modelled means keep to what is known of each function."
+    means = dict(result.model.mean)
+    for name in result.problem.bounds if models else ():
+        sign = result.problem.sign if name == result.problem.objective else 1.0
+        low, high = models.possible(name)  # type: ignore[union-attr]
+        means[name] = sign * min(max(sign * means[name], low), high)
+    return replace(result, model=replace(result.model, mean=means)) if means else result
 
 # %% ../nbs/optimizer/cobalt.ipynb #21648ae9
 class Cobalt:
@@ -70,6 +86,8 @@ class Cobalt:
     - `noise`: the standard deviation of an observation, for all functions or by name.
       0 is deterministic, None lets the data decide.
     - `n_init`: evaluations before the first model, by default the dimension of the cube + 2.
+    - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}.
+    - `known`: functions of a point that need no evaluation: constraints, or the objective.
     - `journal`: a new file for every ask and tell.
     - `policy`: tuning constants, for experiments with the method itself.
     """
@@ -89,11 +107,14 @@ class Cobalt:
         noise: float | Mapping[str, float] | None = None,
         n_init: int | None = None,
         seed: int = 0,
+        bounds: Mapping[str, Any] | None = None,
+        known: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None,
         journal: str | Path | None = None,
         policy: Policy | None = None,
     ):
-        limits = {} if constraints is None else constraints
-        problem, policy = Problem(space, objective, limits, maximize), policy or Policy()
+        limits, policy = {} if constraints is None else constraints, policy or Policy()
+        facts = (bounds or {}, known or {})
+        problem = Problem(space, objective, limits, maximize, *facts)
         settings = checked_settings(
             problem, mode, beta, delta, noise, n_init, checked_seed(seed), decoupled, costs
         )
@@ -101,6 +122,10 @@ class Cobalt:
         models, rule = Models(problem, settings, policy), make_rule(problem, settings, policy)
         self._assemble(models, rule, self._new_journal(journal))
         self._log(header(problem, settings, policy))
+        for name in idle(problem.constraints, problem.bounds):
+            warnings.warn(
+                f"constraint {name!r} constrains nothing: its bounds imply it", stacklevel=2
+            )
 
     def _new_journal(self, path: str | Path | None) -> Journal | None:
         if path is None:
@@ -121,6 +146,7 @@ class Cobalt:
         self.problem, self.settings = models.problem, models.settings
         self.memory, self._turn = RunMemory(self.problem, journal), Turn()
         self._blank, self._whole = self._copied(models, rule), True
+        self._said: set[str] = set()  # warnings
 
     def _copied(self, *parts: Any) -> tuple[Any, ...]:
         "Copies of models and rule that share the problem."
@@ -193,13 +219,13 @@ class Cobalt:
 
     def _designing(self) -> bool:
         "Whether the initial design is not complete, or some function was never observed."
-        unseen = any(not len(self.archive.data(name)[1]) for name in self.problem.functions)
+        unseen = any(not len(self.archive.data(name)[1]) for name in self.problem.unknown)
         return self._number < self.settings.n_init or unseen
 
     def _initial(self) -> tuple[Query, dict[str, Any], Mapping[str, Any]]:
         x = self.rule.initial(self.archive, self.pending)
         reason = "initial design: spread over the space"
-        return Query(x, self.problem.functions, reason, "initial design"), {}, {}
+        return Query(x, self.problem.unknown, reason, "initial design"), {}, {}
 
     def _suggested(self) -> tuple[Query, dict[str, Any], Mapping[str, Any]]:
         fits = self.models.refresh(self.archive)
@@ -208,7 +234,7 @@ class Cobalt:
             self.rule.recall(self.models, {})  # it learns, as it will when this is replayed
         else:
             found = self.rule.suggest(self.models, self.archive, self.pending, self._number)
-        functions = (found.aspect,) if self.settings.decoupled else self.problem.functions
+        functions = (found.aspect,) if self.settings.decoupled else self.problem.unknown
         share = f"the region of interest is {found.roi_share:.2%} of the candidates"
         reason = found.reason if math.isnan(found.roi_share) else f"{found.reason}; {share}"
         numbers = found.value, found.roi_share, found.gap
@@ -223,7 +249,8 @@ class Cobalt:
         """What was observed at a query, or at any point.
 
         - `values`: by function. None or NaN: it was tried in vain. A function that is not there was
-          not tried, unless the query asked for it. Other keys are kept beside the values.
+          not tried, unless the query asked for it. Other keys are kept beside the values, and so
+          is a value of a known function that is not what the function says.
         - `errors`: the standard error of these observations, for all of them or by function.
         """
         with self._turn:
@@ -231,8 +258,15 @@ class Cobalt:
             point = plain_point(space, x.x if isinstance(x, Query) else x)
             names = values if isinstance(values, Mapping) else ()
             asked = x.functions if isinstance(x, Query) else memory.asked_at(point, names)
-            told = split_values(self.problem, values, asked)
+            given = {name: values[name] for name in names if name in self.problem.exact}
+            rest = {name: values[name] for name in names if name not in given} if given else values
+            told = split_values(self.problem, rest, asked)
+            told = completed(told, self.problem.exact.values(point), given)
             sds = checked_errors(self.problem, told, errors)
+            doubts = contradictions(self.problem, self.settings.noise, point, told, sds, given)
+            for name in doubts.keys() - self._said:
+                self._said.add(name)
+                warnings.warn(doubts[name], stacklevel=2)
             event = tell_event(point_text(space, point), told, sds, self.settings.decoupled)
             memory.change(event, lambda: memory.remember(point, told, sds))
 
@@ -263,8 +297,9 @@ class Cobalt:
             self._replay_ask(said, query_from(said, self.problem, self.settings.decoupled))
         elif kind == "tell":
             asked = memory.asked_at(x, said["values"])
-            told = told_from(said, self.problem, self.settings.decoupled, asked)
-            memory.remember(x, *told)
+            told, sds = told_from(said, self.problem, self.settings.decoupled, asked)
+            check_unchanged(told, exact := self.problem.exact.values(x))
+            memory.remember(x, completed(told, exact, {}), sds)
         else:
             functions = known_functions(said["functions"], self.problem)
             memory.settle(memory.waiting(x, functions))
@@ -280,15 +315,20 @@ class Cobalt:
         self.pending.append(query)
 
     @classmethod
-    def load(cls, journal: str | Path) -> Cobalt:
+    def load(
+        cls,
+        journal: str | Path,
+        known: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None,
+    ) -> Cobalt:
         """The optimiser that wrote this journal, which is only read until the next ask or tell.
 
         What was asked and never answered is pending, and `ask` hands it out again first.
+        `known` functions are given as they were; a journal holds only their names and values.
         """
         opt, file = cls.__new__(cls), Journal(journal)
         first, *lines = file.lines()
         with file.naming(first[0]):
-            opt._assemble(*cls._parts(first[1]), file)
+            opt._assemble(*cls._parts(with_known(first[1], known)), file)
         with one_thread:
             for number, event in lines:
                 with file.naming(number):
@@ -314,11 +354,12 @@ class Cobalt:
     ) -> Cobalt:
         "An optimiser that starts from a table with a column for each parameter and function."
         opt = cls(space, objective, constraints, **settings)
-        space, functions = opt.problem.space, opt.problem.functions
-        if missing := [name for name in (*space.names, *functions) if name not in frame]:
+        needed = (*opt.problem.space.names, *opt.problem.unknown)
+        if missing := [name for name in needed if name not in frame]:
             raise ValueError(f"the table has no column {missing[0]!r}")
+        functions = [name for name in opt.problem.functions if name in frame]
         for row in frame.to_dict("records"):
-            point = {name: row[name] for name in space.names}
+            point = {name: row[name] for name in opt.problem.space.names}
             opt.tell(point, {name: row[name] for name in functions if not pd.isna(row[name])})
         return opt
 
@@ -329,7 +370,8 @@ class Cobalt:
     def result(self, tolerance: float = 0.0) -> Result:
         "The best point so far, and what is known of the optimum."
         with self._turn:
-            return make_result(self.archive, *self._judged(None, tolerance))
+            found, models = self._judged(None, tolerance)
+            return plausible(make_result(self.archive, found, models), models)
 
     def _judged(self, delta: float | None, tolerance: float) -> tuple[Certificate, Models | None]:
         delta = self.settings.delta if delta is None else delta

@@ -84,7 +84,7 @@ class Outlook(NamedTuple):
 
 def fitted(opt: Cobalt) -> Cobalt:
     "A copy of an optimiser without a journal, its models fitted to all that was told."
-    if unseen := [name for name in opt.problem.functions if not len(opt.archive.data(name)[1])]:
+    if unseen := [name for name in opt.problem.unknown if not len(opt.archive.data(name)[1])]:
         reason = "was not observed yet, so there is no model of it to draw"
         raise ValueError(f"{unseen[0]!r} {reason}; tell the optimiser some evaluations first")
     twin = copy.deepcopy(opt)
@@ -117,7 +117,7 @@ def pool_view(opt: Cobalt, points: pd.DataFrame, query: Query) -> tuple[dict[str
     order = [space.index(x) for x in points.to_dict("records")]
     live.revive()
     search = torch.ones(len(order), dtype=torch.bool)
-    if query.aspect in opt.problem.functions:  # it explores
+    if query.aspect in opt.problem.unknown:  # it explores
         search = askable(models, live, places, opt.archive, opt.pending)
     look = lambda beta: live.look(models, beta)
     view = widened_view(look, live.beta, live.policy.widths, search)
@@ -131,7 +131,8 @@ def look_ahead(twin: Cobalt, points: pd.DataFrame) -> Outlook:
     twin.pending.remove(query)
     pool = isinstance(twin.problem.space, Pool)
     bounds, sets = pool_view(twin, points, query) if pool else box_view(twin, points)
-    truncated, costs = twin.settings.decoupled, twin.settings.costs
+    free = dict.fromkeys(twin.problem.known, 1.0)
+    truncated, costs = twin.settings.decoupled, free | twin.settings.costs
     alphas = acquisitions(bounds, sets, twin.problem.objective, truncated, costs)
     return Outlook(query, bounds, sets, alphas)
 

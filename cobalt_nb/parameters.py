@@ -99,12 +99,18 @@ class Categorical:
     def encode(self, values: Sequence[Any]) -> np.ndarray:
         "Labels (n,) to one-hot rows (n, width)."
         return np.array(
-            [[float(value == label) for label in self.labels] for value in values]
+            [[float(_same(value, label)) for label in self.labels] for value in values]
         ).reshape(-1, self.width)
 
     def decode(self, u: np.ndarray) -> list[Any]:
         "Rows (n, width) to the label of the largest coordinate."
         return [self.labels[i] for i in u.argmax(axis=1)]
+
+
+def _same(value: Any, label: Any) -> bool:
+    "Whether two labels are equal, also where NumPy would compare their elements."
+    equal = value == label
+    return equal if isinstance(equal, bool) else isinstance(equal, np.bool_) and bool(equal)
 
 # %% ../nbs/optimizer/parameters.ipynb #e818c8dd
 Parameter = Real | Integer | Categorical

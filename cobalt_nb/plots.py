@@ -21,7 +21,6 @@ from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from .algorithms import all_bounds
 from .confidence import Bounds
 from .models import estimates
 from .optimizer import Cobalt
@@ -53,8 +52,8 @@ from cobalt_nb.style import (
 )
 
 # %% auto #0
-__all__ = ['KINDS', 'MARKERS', 'draw_reward', 'plot_reward', 'model_bounds', 'best_point', 'first_certificate', 'replayed',
-           'widths', 'block', 'slice_through', 'draw_bars', 'draw_slice', 'draw_rug', 'as_text', 'panels',
+__all__ = ['KINDS', 'MARKERS', 'draw_reward', 'plot_reward', 'model_bounds', 'exact_lines', 'best_point', 'first_certificate',
+           'replayed', 'widths', 'block', 'slice_through', 'draw_bars', 'draw_slice', 'draw_rug', 'as_text', 'panels',
            'draw_column', 'plot_slices', 'best_so_far', 'plot_trace', 'certified_intervals', 'draw_interval',
            'plot_certificate', 'history_of', 'shades', 'draw_pair', 'pair', 'plot_pairs', 'heights', 'draw_scale',
            'plot_parallel', 'Scene', 'acquisitions', 'animate_steps', 'draw_step', 'grid', 'largest', 'player',
@@ -89,7 +88,17 @@ def plot_reward(x: np.ndarray, f: np.ndarray, r: np.ndarray, ax: Axes | None = N
 # %% ../nbs/optimizer/plots.ipynb #3c7f2270
 def model_bounds(opt: Cobalt, cube: Tensor, beta: float) -> dict[str, Bounds]:
     "The bounds (m,) of every function at the points `cube` (m, dim), on the scale of its model."
-    return all_bounds(opt.models.posteriors(cube), beta)
+    return opt.models.bounds(opt.models.posteriors(cube), beta)
+
+
+def exact_lines(opt: Cobalt, points: Sequence[Mapping[str, Any]]) -> dict[str, Bounds]:
+    "The known functions at m points, which need not be in the space, on their scale: no width."
+    found = {}
+    for name, one in opt.problem.exact.functions.items():
+        values = torch.tensor([one.at(x) for x in points], dtype=torch.float64)
+        line = one.to_model(one.sign * values)
+        found[name] = Bounds(line, line)
+    return found
 
 
 def best_point(opt: Cobalt) -> dict[str, Any]:
@@ -108,6 +117,7 @@ def replayed(opt: Cobalt, n: int) -> Cobalt:
     if not opt.settings.decoupled:
         del settings["costs"]
     settings |= {"maximize": problem.maximize, "policy": opt.models.policy}
+    settings |= {"bounds": problem.bounds, "known": problem.known}
     rows, named = opt.archive.frame().head(n), (problem.objective, problem.constraints)
     return Cobalt.from_frame(rows, problem.space, *named, **settings)
 
@@ -183,6 +193,7 @@ def draw_column(
     space, parameter, units = opt.problem.space, parameters(opt.problem.space)[key], user_units(opt)
     values, cube = slice_through(space, x, key)
     along, here = model_bounds(opt, cube, beta), model_bounds(opt, space.encode(x), beta)
+    along |= exact_lines(opt, [{**x, key: value} for value in values])
     for ax, (name, bounds) in zip(axes, along.items()):
         draw_slice(ax, as_text(parameter, values), bounds, units[name])
         lower, upper = here[name]

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .algorithms import all_bounds
+from .acquisition import Choice
 from .confidence import Bounds, confidence_bounds, intersect
 from .fit import own_noise
+from .known import KnownFunctions, unknown_choice, within
 from .models import WORKS, Models, Policy, Settings
 from .posterior import CandidatePosterior
 from .records import Archive, Query, Suggestion
@@ -33,15 +34,17 @@ from cobalt_nb.rules import (
 from .spaces import Pool
 
 # %% auto #0
-__all__ = ['Places', 'first_free', 'LiveSet', 'askable', 'vague', 'pool_view', 'sure_choice', 'PoolRule']
+__all__ = ['Places', 'first_free', 'LiveSet', 'askable', 'vague', 'pool_view', 'sure_choice', 'learned', 'reason_of', 'PoolRule']
 
 # %% ../nbs/optimizer/pool.ipynb #47552f7d
 class Places:
-    "The positions of evaluations in a pool."
+    "The positions of evaluations in a pool, of which known functions may allow a part."
 
-    def __init__(self, space: Pool):
+    def __init__(self, space: Pool, exact: KnownFunctions | None = None):
         self.space = space
         self.told: list[int] = []
+        everything = torch.ones(len(space), dtype=torch.bool)
+        self.allowed = exact.allowed(space.features) if exact else everything  # (m,)
 
     def positions(self, archive: Archive) -> Tensor:
         "The position (n,) of each evaluation in the pool."
@@ -49,17 +52,18 @@ class Places:
         return torch.tensor(self.told, dtype=torch.long)
 
     def worked(self, archive: Archive) -> Tensor:
-        "The candidates (m,) at which no evaluation failed; all of them, if none is left."
-        worked = torch.ones(len(self.space), dtype=torch.bool)
-        worked[self.positions(archive)[torch.from_numpy(archive.failed())]] = False
-        return worked if worked.any() else ~worked
+        "The allowed candidates (m,) at which no evaluation failed; all, if none is left."
+        worked, unknown = self.allowed.clone(), archive.problem.unknown
+        failed = torch.stack([archive.column(name) for name in unknown]).isnan().all(0)
+        worked[self.positions(archive)[failed]] = False
+        return worked if worked.any() else self.allowed
 
     def free(self, archive: Archive, pending: Sequence[Query]) -> Tensor:
-        "The candidates (m,) neither told nor pending; all of them, if none is left."
-        free = torch.ones(len(self.space), dtype=torch.bool)
+        "The allowed candidates (m,) neither told nor pending; all, if none is left."
+        free = self.allowed.clone()
         free[self.positions(archive)] = False
         free[[self.space.index(query.x) for query in pending]] = False
-        return free if free.any() else ~free
+        return free if free.any() else self.allowed
 
 # %% ../nbs/optimizer/pool.ipynb #573a70d5
 def first_free(places: Places, archive: Archive, pending: Sequence[Query], seed: int) -> int:
@@ -80,6 +84,7 @@ class LiveSet:
         self.whole = self.posteriors, self.bounds, self.index
         self.chance = torch.ones(len(space), dtype=torch.float64)  # of the whole pool, to work
         self.least = 0.0  # that is asked of a suggestion
+        self.ends: dict[str, tuple[float, float]] = {}  # which a function cannot leave
 
     @property
     def complete(self) -> bool:
@@ -90,6 +95,7 @@ class LiveSet:
         "Learn what the models have learned since the last call."
         self.chance = models.works.chance(self.space.features)
         self.least = least_chance(models, self.space.features)
+        self.ends = {name: models.ends(name) for name in models.surrogates}
         renewed = [name for name in models.surrogates if self.is_outdated(models, name)]
         if renewed:
             self.revive()
@@ -126,6 +132,7 @@ class LiveSet:
         "The bounds now; at the exploration's own β, within those that there were before."
         posterior, kept = self.posteriors[name], self.bounds
         now = confidence_bounds(posterior.mean, posterior.variance, beta)
+        now = within(now, *self.ends[name]) if name in self.ends else now
         return intersect(kept[name], now) if beta == self.beta and name in kept else now
 
     def look(self, models: Models, beta: float) -> tuple[dict[str, Bounds], Regions]:
@@ -219,7 +226,7 @@ def sure_choice(
 ) -> tuple[int, str] | None:
     "The live candidate to exploit among the `allowed` (m,), and why; None if there is none."
     objective = models.problem.objective
-    bounds = all_bounds(live.posteriors, models.policy.kappa**2)
+    bounds = models.bounds(live.posteriors, models.policy.kappa**2)
     sure = models.sets(bounds).feasible & allowed
     if sure.any():
         values = torch.where(sure, live.posteriors[objective].mean, -math.inf)
@@ -227,19 +234,44 @@ def sure_choice(
         return int(values.argmax()), reason
     if some_feasible or not allowed.any():
         return None
-    hope = log_feasibility(live.posteriors, models.limits) + live.chance[live.index].log()
+    hope = log_feasibility(live.posteriors, models.doubted_limits) + live.chance[live.index].log()
     hope = torch.where(allowed, hope, -math.inf)
     chance = float(hope.max().exp())
     reason = f"to find a feasible point: this one is feasible with probability {chance:.2g}"
     return int(hope.argmax()), reason
 
+# %% ../nbs/optimizer/pool.ipynb #a35f9322
+def learned(models: Models, view: View, boundaries: bool = True) -> tuple[Choice, bool]:
+    "What is chosen in a view, and whether for the gain of the objective."
+    problem, settings = models.problem, models.settings
+    if not problem.exact:
+        choice = chosen(models, view, boundaries)
+        return choice, choice.aspect == problem.objective
+    costs = settings.costs if settings.decoupled else None
+    return unknown_choice(*view[:3], problem.objective, problem.unknown, costs, boundaries)
+
+
+def reason_of(models: Models, choice: Choice, gains: bool) -> str:
+    "Why a query is made, in words."
+    objective = models.problem.objective
+    if not gains or choice.aspect == objective:
+        return choice.reason
+    gain = f"{objective} gains {choice.value:.3g} there"
+    return f"to learn {choice.aspect} where the known {objective} is best: {gain} if it is feasible"
+
 # %% ../nbs/optimizer/pool.ipynb #1d0426a1
 class PoolRule:
     "Algorithm 1 over a finite set and, in the practical mode, exploitation at every second step."
 
-    def __init__(self, space: Pool, settings: Settings, policy: Policy | None = None):
+    def __init__(
+        self,
+        space: Pool,
+        settings: Settings,
+        policy: Policy | None = None,
+        exact: KnownFunctions | None = None,
+    ):
         self.settings = settings
-        self.places = Places(space)
+        self.places = Places(space, exact)
         self.live = LiveSet(space, settings.beta, policy or Policy())
 
     def initial(self, archive: Archive, pending: Sequence[Query]) -> dict[str, Any]:
@@ -272,8 +304,8 @@ class PoolRule:
     def explore(self, models: Models, archive: Archive, pending: Sequence[Query]) -> Suggestion:
         "Lines 3 to 12 of Algorithm 1, or the query of Algorithm 2."
         view = pool_view(models, self.live, self.places, archive, pending)
-        choice = chosen(models, view)
-        reason = joined(choice.reason, view.note)
+        choice, gains = learned(models, view)
+        reason = joined(reason_of(models, choice, gains), view.note)
         return self.suggestion(models, view, choice.index, choice.aspect, choice.value, reason)
 
     def exploit(
@@ -302,5 +334,7 @@ class PoolRule:
 # %% ../nbs/optimizer/pool.ipynb #48d98a71
 __all__ = [
     "askable",
+    "learned",
     "PoolRule",
+    "reason_of",
 ]  # what other rooms and users rely on

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from .journal import header
+from .journal import Journal, header
 from .loop import Functions, Loop, Point, check_functions, finish, hands, progress_bar
 from cobalt_nb.mistakes import (
     checked_seed,
@@ -31,8 +31,8 @@ from .results import Result
 from .spaces import Box, Pool, Problem
 
 # %% auto #0
-__all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'tell_known', 'run', 'driven', 'let_go', 'checked_options',
-           'interrupted', 'maximize', 'minimize']
+__all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'tell_known', 'run', 'beside_known', 'driven', 'let_go',
+           'checked_options', 'interrupted', 'maximize', 'minimize']
 
 # %% ../nbs/optimizer/run.ipynb #526ba6b7
 def resumed(
@@ -43,15 +43,18 @@ def resumed(
     settings: Mapping[str, Any],
 ) -> Cobalt:
     "A new optimiser; or the one whose journal this is, if problem and settings are the same."
-    if journal is None or not Path(journal).exists() or not Path(journal).stat().st_size:
+    if journal is None or not Journal(journal).begun():
         return Cobalt(space, objective, constraints, journal=journal, **settings)
-    old, new = Cobalt.load(journal), Cobalt(space, objective, constraints, **settings)
+    new = Cobalt(space, objective, constraints, **settings)
+    old = Cobalt.load(journal, known=settings.get("known"))
     before, now = (described(opt) for opt in (old, new))
     if different := [key for key in now if before.get(key) != now[key]]:
         raise ValueError(
             f"{journal} differs in its {different[0]} from what is asked for now; "
             "use another journal, or the same problem and settings"
         )
+    if old.journal:
+        old.journal.own()  # before an evaluation is spent that could not be written down
     return old
 
 
@@ -75,7 +78,7 @@ def known_results(initial: Any, problem: Problem) -> list[tuple[Point, dict[str,
         raise ValueError(f"initial is a DataFrame, a list of dicts or a Result; got {initial!r}")
     space, names = problem.space, list(initial) if isinstance(initial, pd.DataFrame) else None
     names = names or list(dict.fromkeys(name for row in rows for name in row))
-    for name in (*space.names, *problem.functions) if len(rows) else ():
+    for name in (*space.names, *problem.unknown) if len(rows) else ():
         if name not in names:
             raise ValueError(f"initial has no column {name!r}{did_you_mean(name, names)}")
     ours = {*space.names, *space.carry, feasible_column(problem)}
@@ -119,8 +122,10 @@ def run(given: dict[str, Any], maximize: bool) -> Result:
     objective, journal = given.pop("objective"), given.pop("journal")
     settings = given | {"maximize": maximize, "seed": checked_seed(given["seed"])}
     space, constraints = settings.pop("space"), settings.pop("constraints")
-    problem = Problem(space, objective, {} if constraints is None else constraints, maximize)
-    check_functions(functions, problem, settings["decoupled"])
+    facts = (settings["bounds"] or {}, settings["known"] or {})
+    limits = {} if constraints is None else constraints
+    problem = Problem(space, objective, limits, maximize, *facts)
+    check_functions(beside_known(functions, problem), problem, settings["decoupled"])
     options["workers"] = hands(options["workers"], functions)
     known = known_results(options["initial"], problem)
     opt = resumed(problem.space, objective, problem.constraints, journal, settings)
@@ -131,6 +136,15 @@ def run(given: dict[str, Any], maximize: bool) -> Result:
         let_go(opt)
 
 # %% ../nbs/optimizer/run.ipynb #85715462
+def beside_known(functions: Functions, problem: Problem) -> Functions:
+    "The user's functions, with the known ones if each has its own; an error if one is both."
+    if not isinstance(functions, Mapping):
+        return functions
+    if both := [name for name in functions if name in problem.known]:
+        raise ValueError(f"{both[0]!r} is known, so it is not evaluated; leave out one of the two")
+    return {**functions, **problem.known}
+
+
 def driven(opt: Cobalt, functions: Functions, options: Mapping[str, Any], known: int) -> Result:
     "Run the loop to its end, beside `known` evaluations that cost nothing, and judge."
     budget, tol, catch, callback = (options[n] for n in ("budget", "tol", "catch", "callback"))
@@ -145,7 +159,7 @@ def driven(opt: Cobalt, functions: Functions, options: Mapping[str, Any], known:
 
 def let_go(opt: Cobalt) -> None:
     "Let others write the journal."
-    getattr(opt, "close", lambda: None)()
+    opt.close()
 
 # %% ../nbs/optimizer/run.ipynb #8c6ac878
 def checked_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -193,6 +207,8 @@ def maximize(
     noise: float | Mapping[str, float] | None = None,
     n_init: int | None = None,
     seed: int = 0,
+    bounds: Mapping[str, Any] | None = None,
+    known: Mapping[str, Callable[[Point], Any]] | None = None,
     policy: Policy | None = None,
     **unknown: Any,
 ) -> Result:
@@ -214,6 +230,8 @@ def maximize(
     - `callback`: called as callback(optimiser, query) after each evaluation; it ends the run if
       it returns True or raises StopIteration.
     - `progress`: show a bar. `journal`: a file to write to, or to continue.
+    - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}. `known`: the
+      constraints, or the objective, that a function of the point tells without an evaluation.
     - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `policy`: as
       for `Cobalt`.
 
@@ -248,6 +266,8 @@ def minimize(
     noise: float | Mapping[str, float] | None = None,
     n_init: int | None = None,
     seed: int = 0,
+    bounds: Mapping[str, Any] | None = None,
+    known: Mapping[str, Callable[[Point], Any]] | None = None,
     policy: Policy | None = None,
     **unknown: Any,
 ) -> Result:
@@ -269,6 +289,8 @@ def minimize(
     - `callback`: called as callback(optimiser, query) after each evaluation; it ends the run if
       it returns True or raises StopIteration.
     - `progress`: show a bar. `journal`: a file to write to, or to continue.
+    - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}. `known`: the
+      constraints, or the objective, that a function of the point tells without an evaluation.
     - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `policy`: as
       for `Cobalt`.
 

@@ -5,10 +5,11 @@
 # %% ../nbs/optimizer/spaces.ipynb #674fbe11
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from .known import KnownFunctions, check_goal, checked_bounds, checked_known
 from .mistakes import did_you_mean
 from .parameters import Categorical, Integer, Parameter, Real, as_parameter, copied
 from .problem import as_interval
@@ -379,6 +381,7 @@ class Problem:
     - `space`: a `Box` or a `Pool`; or a dict of ranges, or a DataFrame of candidates.
     - `objective`: its name. `maximize`: whether it is to be large or small.
     - `constraints`: a dict from names to `(lower, upper)`, with None for an open end.
+    - `bounds`: what an unknown function cannot leave. `known`: functions that need no evaluation.
 
     >>> Problem({"span": (8.0, 12.0)}, "lift", {"stress": (None, 250e6)}).functions
     ('lift', 'stress')
@@ -388,10 +391,12 @@ class Problem:
     objective: str
     constraints: Mapping[str, Any]
     maximize: bool = True
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    known: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "space", as_space(self.space))
-        _check_goal(self.objective, self.constraints)
+        check_goal(self.objective, self.constraints)
         if self.objective in self.constraints:
             raise ValueError(
                 f"{self.objective!r} is the objective and also a constraint; "
@@ -406,31 +411,30 @@ class Problem:
             raise ValueError(
                 f"{sorted(clash)[0]!r} is a parameter and also a function; rename one of them"
             )
+        object.__setattr__(self, "known", checked_known(self.functions, self.known))
+        bounds = checked_bounds(self.constraints, self.unknown, self.bounds)
+        object.__setattr__(self, "bounds", bounds)
+        self.exact  # which refuses a function without values
 
     @property
     def functions(self) -> tuple[str, ...]:
-        "The names of the unknown functions: the objective, then the constraints."
+        "The names of all functions: the objective, then the constraints."
         return (self.objective, *self.constraints)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        "The names of those that have to be evaluated."
+        return tuple(name for name in self.functions if name not in self.known)
+
+    @functools.cached_property
+    def exact(self) -> KnownFunctions:
+        "The known functions, ready to be evaluated."
+        return KnownFunctions(self.space, self.known, self.constraints, self.sign)
 
     @property
     def sign(self) -> float:
         "+1 to maximise, -1 to minimise: the objective times this is what the method maximises."
         return 1.0 if self.maximize else -1.0
-
-# %% ../nbs/optimizer/spaces.ipynb #7d76155a
-def _check_goal(objective: Any, constraints: Any) -> None:
-    "Whether the objective is a name and the constraints are a dict of named intervals."
-    if not isinstance(objective, str) or not objective:
-        raise ValueError(
-            f'the objective is the name of one function, such as "cost"; got {objective!r}'
-        )
-    if not isinstance(constraints, Mapping):
-        raise ValueError(
-            "constraints are a dict from the name of a function to its interval, such as "
-            f'{{"stress": (None, 250.0)}}; got {constraints!r}'
-        )
-    if odd := [name for name in constraints if not isinstance(name, str) or not name]:
-        raise ValueError(f"constraint {odd[0]!r}: a name must be a non-empty string")
 
 # %% ../nbs/optimizer/spaces.ipynb #1c9fb31e
 __all__ = [
