@@ -26,7 +26,7 @@ from .surrogate import Surrogate
 
 # %% auto #0
 __all__ = ['FITTED', 'BoundsAt', 'SHORT', 'cautious', 'certified', 'pool_certificate', 'box_certificate', 'widened', 'with_ends',
-           'with_evaluations', 'judge', 'within_known', 'too_few']
+           'with_evaluations', 'within_known', 'judge', 'too_few']
 
 # %% ../nbs/optimizer/certificates.ipynb #75325278
 FITTED = (
@@ -80,9 +80,6 @@ def pool_certificate(
     return certified(models, bounds_at, len(space), len(archive), delta, tolerance)
 
 
-SHORT = 1e-5  # by which a search may miss the edge of a constraint, in standard deviations
-
-
 def box_certificate(
     models: Models, archive: Archive, delta: float, tolerance: float
 ) -> Certificate:
@@ -90,6 +87,9 @@ def box_certificate(
     step = Step(models, archive, [], len(archive), risk=True)
     bounds_at, size = (lambda beta: with_ends(step, beta)), len(step.points) + 8
     return certified(models, bounds_at, size, len(archive), delta, tolerance)
+
+# %% ../nbs/optimizer/certificates.ipynb #ddce7f64
+SHORT = 1e-5  # by which a search may miss the edge of a constraint, in standard deviations
 
 
 def widened(bounds: Bounds, by: float) -> Bounds:
@@ -132,6 +132,19 @@ def with_evaluations(found: Certificate, archive: Archive, noisy: bool) -> Certi
     lower, upper = (near, far) if sign > 0 else (far, near)
     return replace(found, lower=lower, upper=upper, status=status)
 
+# %% ../nbs/optimizer/certificates.ipynb #3778da55
+def within_known(found: Certificate, problem: Problem, models: Models) -> Certificate:
+    "The certificate within the bounds that were stated for the objective."
+    low, high = models.possible(problem.objective)
+    if found.status == "infeasible" or math.isinf(low) and math.isinf(high):
+        return found
+    near, far = (found.lower, found.upper) if problem.maximize else (-found.upper, -found.lower)
+    far = min(max(far, low), high)
+    near = min(max(near, low), far) if math.isfinite(near) else near  # −∞: nothing is sure
+    status = "certified" if far - near <= found.tolerance else "undecided"
+    lower, upper = (near, far) if problem.maximize else (-far, -near)
+    return replace(found, lower=lower, upper=upper, status=status)
+
 # %% ../nbs/optimizer/certificates.ipynb #40ebcd70
 def judge(
     problem: Problem,
@@ -163,19 +176,6 @@ def judge(
         models.surrogates[name].hyper = hyper
     found = with_evaluations(found, archive, models.noisy)
     return within_known(found, problem, models), models
-
-
-def within_known(found: Certificate, problem: Problem, models: Models) -> Certificate:
-    "The certificate within the bounds that were stated for the objective."
-    low, high = models.possible(problem.objective)
-    if found.status == "infeasible" or math.isinf(low) and math.isinf(high):
-        return found
-    near, far = (found.lower, found.upper) if problem.maximize else (-found.upper, -found.lower)
-    far = min(max(far, low), high)
-    near = min(max(near, low), far) if math.isfinite(near) else near  # −∞: nothing is sure
-    status = "certified" if far - near <= found.tolerance else "undecided"
-    lower, upper = (near, far) if problem.maximize else (-far, -near)
-    return replace(found, lower=lower, upper=upper, status=status)
 
 
 def too_few(problem: Problem, settings: Settings, archive: Archive) -> bool:

@@ -26,9 +26,10 @@ from .spaces import Box, Pool, Problem
 
 # %% auto #0
 __all__ = ['FORMAT', 'HEADER', 'BEGIN', 'EVENTS', 'NUMBERS', 'plain', 'hashable', 'survives', 'plain_point', 'space_to_dict',
-           'space_from_dict', 'check_survival', 'header', 'problem_from', 'with_known', 'settings_from', 'policy_from',
+           'space_from_dict', 'check_survival', 'header', 'problem_from', 'settings_from', 'policy_from',
            'checked_header', 'checked_event', 'point_from', 'point_text', 'ask_event', 'query_from', 'known_functions',
-           'tell_event', 'told_from', 'completed', 'agrees', 'check_unchanged', 'contradictions', 'checked_errors']
+           'tell_event', 'told_from', 'with_known', 'agrees', 'check_unchanged', 'completed', 'contradictions',
+           'checked_errors']
 
 # %% ../nbs/optimizer/events.ipynb #c0f46f7a
 def plain(value: Any) -> Any:
@@ -175,20 +176,6 @@ def problem_from(first: Mapping[str, Any]) -> Problem:
     return Problem(space, *goal, *(fact or {} for fact in facts))
 
 
-def with_known(first: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:
-    "A header with the functions that a journal can only name; an error if others are given."
-    named, given = first.get("known", []), dict(known or {})
-    if missing := [name for name in named if name not in given]:
-        raise ValueError(
-            f"{missing[0]!r} is a known function, which a journal cannot hold; give it as it was: "
-            f"load(…, known={{{missing[0]!r}: …}})"
-        )
-    if others := [name for name in given if name not in named]:
-        near = did_you_mean(others[0], named)
-        raise ValueError(f"known: {others[0]!r} was not known when this journal was begun{near}")
-    return dict(first) | ({"known": given} if given else {})
-
-
 def settings_from(first: Mapping[str, Any], problem: Problem) -> Settings:
     "The settings that a header holds, if they are those of this method and make sense."
     said = first["settings"]
@@ -320,23 +307,28 @@ def told_from(
     failed = frozenset(said.get("failed", told.failed)) - set(problem.known)
     return Told(told.values | exact, failed, extras), errors
 
+# %% ../nbs/optimizer/events.ipynb #6a66f258
+def with_known(first: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:
+    "A header with the functions that a journal can only name; an error if others are given."
+    named, given = first.get("known", []), dict(known or {})
+    if missing := [name for name in named if name not in given]:
+        raise ValueError(
+            f"{missing[0]!r} is a known function, which a journal cannot hold; give it as it was: "
+            f"load(…, known={{{missing[0]!r}: …}})"
+        )
+    if others := [name for name in given if name not in named]:
+        near = did_you_mean(others[0], named)
+        raise ValueError(f"known: {others[0]!r} was not known when this journal was begun{near}")
+    return dict(first) | ({"known": given} if given else {})
 
-def completed(told: Told, exact: dict[str, float], given: Mapping[str, Any]) -> Told:
-    "An answer with the values of known functions; what else was `given` for them is kept beside."
-    others = {name: value for name, value in given.items() if not agrees(value, exact[name])}
-    taken = {*told.values, *told.extras}
-    beside = {free_name(f"{name}_told", taken): plain_scalar(v) for name, v in others.items()}
-    return Told(told.values | exact, told.failed - set(exact), told.extras | beside)
-
-
+# %% ../nbs/optimizer/events.ipynb #bb4db365
 def agrees(value: Any, exact: float) -> bool:
     "Whether a value is that of a known function, up to round-off, or none at all."
-    if value is None or value != value:
-        return True
     try:
-        return math.isclose(float(value), exact, rel_tol=1e-9, abs_tol=1e-12)
+        number = math.nan if value is None else float(value)
     except (TypeError, ValueError):
         return False
+    return math.isnan(number) or math.isclose(number, exact, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def check_unchanged(told: Told, exact: Mapping[str, float]) -> None:
@@ -348,7 +340,15 @@ def check_unchanged(told: Told, exact: Mapping[str, float]) -> None:
                 "when this was written; give the function of then, or begin another journal"
             )
 
+# %% ../nbs/optimizer/events.ipynb #6886a525
+def completed(told: Told, exact: dict[str, float], given: Mapping[str, Any]) -> Told:
+    "An answer with the values of known functions; what else was `given` for them is kept beside."
+    others = {name: value for name, value in given.items() if not agrees(value, exact[name])}
+    taken = {*told.values, *told.extras}
+    beside = {free_name(f"{name}_told", taken): plain_scalar(v) for name, v in others.items()}
+    return Told(told.values | exact, told.failed - set(exact), told.extras | beside)
 
+# %% ../nbs/optimizer/events.ipynb #ba7e1fff
 def contradictions(
     problem: Problem,
     noise: Mapping[str, float | None],

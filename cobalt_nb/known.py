@@ -25,7 +25,7 @@ from .roi import Regions
 
 # %% auto #0
 __all__ = ['Function', 'check_goal', 'checked_bounds', 'said', 'outside', 'idle', 'checked_known', 'within', 'Verdict',
-           'KnownFunction', 'KnownPosterior', 'KnownPoint', 'KnownFunctions', 'unknown_choice', 'widest']
+           'KnownFunction', 'KnownPosterior', 'KnownPoint', 'KnownFunctions', 'widest', 'unknown_choice']
 
 # %% ../nbs/optimizer/known.ipynb #35fc08cd
 def check_goal(objective: Any, constraints: Any) -> None:
@@ -66,7 +66,17 @@ def checked_bounds(
             )
     return found
 
+# %% ../nbs/optimizer/known.ipynb #82ce1697
+def _named(facts: Any, argument: str, example: str) -> dict[str, Any]:
+    if facts is None:
+        return {}
+    if not isinstance(facts, Mapping):
+        raise ValueError(
+            f"{argument} are a dict by the name of a function, such as {example}; got {facts!r}"
+        )
+    return dict(facts)
 
+# %% ../nbs/optimizer/known.ipynb #c5dae93b
 def said(interval: Interval) -> str:
     "An interval in brackets."
     return f"[{interval.lower:g}, {interval.upper:g}]"
@@ -84,16 +94,6 @@ def idle(constraints: Mapping[str, Interval], bounds: Mapping[str, Interval]) ->
     "The constraints that their bounds already imply."
     pairs = {name: (constraints[name], bounds[name]) for name in constraints if name in bounds}
     return [n for n, (c, b) in pairs.items() if c.lower <= b.lower and b.upper <= c.upper]
-
-# %% ../nbs/optimizer/known.ipynb #82ce1697
-def _named(facts: Any, argument: str, example: str) -> dict[str, Any]:
-    if facts is None:
-        return {}
-    if not isinstance(facts, Mapping):
-        raise ValueError(
-            f"{argument} are a dict by the name of a function, such as {example}; got {facts!r}"
-        )
-    return dict(facts)
 
 # %% ../nbs/optimizer/known.ipynb #ad264ac0
 Function: TypeAlias = Callable[[dict[str, Any]], Any]  # from a point to a number
@@ -376,6 +376,12 @@ class KnownFunctions:
         return good
 
 # %% ../nbs/optimizer/known.ipynb #f0e34c92
+def widest(bounds: Mapping[str, Bounds], search: Tensor) -> dict[str, Candidate]:
+    "Where within `search` (m,) each function is least certain."
+    found = {name: best_candidate(interval.width, search) for name, interval in bounds.items()}
+    return {name: one for name, one in found.items() if one is not None}
+
+# %% ../nbs/optimizer/known.ipynb #7ba950b6
 def unknown_choice(
     bounds: Mapping[str, Bounds],
     sets: Regions,
@@ -404,12 +410,6 @@ def unknown_choice(
         return choice, choice.aspect == objective
     here = {name: float(bounds[name].width[choice.index]) for name in unknown}
     return choice._replace(aspect=max(here, key=lambda name: here[name])), True
-
-
-def widest(bounds: Mapping[str, Bounds], search: Tensor) -> dict[str, Candidate]:
-    "Where within `search` (m,) each function is least certain."
-    found = {name: best_candidate(interval.width, search) for name, interval in bounds.items()}
-    return {name: one for name, one in found.items() if one is not None}
 
 # %% ../nbs/optimizer/known.ipynb #58048d05
 __all__ = [

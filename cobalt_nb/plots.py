@@ -52,9 +52,9 @@ from cobalt_nb.style import (
 )
 
 # %% auto #0
-__all__ = ['KINDS', 'MARKERS', 'draw_reward', 'plot_reward', 'model_bounds', 'exact_lines', 'best_point', 'first_certificate',
-           'replayed', 'widths', 'block', 'slice_through', 'draw_bars', 'draw_slice', 'draw_rug', 'as_text', 'panels',
-           'draw_column', 'plot_slices', 'best_so_far', 'plot_trace', 'certified_intervals', 'draw_interval',
+__all__ = ['KINDS', 'MARKERS', 'draw_reward', 'plot_reward', 'model_bounds', 'best_point', 'first_certificate', 'replayed',
+           'exact_lines', 'widths', 'block', 'slice_through', 'draw_bars', 'draw_slice', 'draw_rug', 'as_text',
+           'panels', 'draw_column', 'plot_slices', 'best_so_far', 'plot_trace', 'certified_intervals', 'draw_interval',
            'plot_certificate', 'history_of', 'shades', 'draw_pair', 'pair', 'plot_pairs', 'heights', 'draw_scale',
            'plot_parallel', 'Scene', 'acquisitions', 'animate_steps', 'draw_step', 'grid', 'largest', 'player',
            'plot_regions', 'plot_step', 'scene', 'step_axes']
@@ -91,16 +91,6 @@ def model_bounds(opt: Cobalt, cube: Tensor, beta: float) -> dict[str, Bounds]:
     return opt.models.bounds(opt.models.posteriors(cube), beta)
 
 
-def exact_lines(opt: Cobalt, points: Sequence[Mapping[str, Any]]) -> dict[str, Bounds]:
-    "The known functions at m points, which need not be in the space, on their scale: no width."
-    found = {}
-    for name, one in opt.problem.exact.functions.items():
-        values = torch.tensor([one.at(x) for x in points], dtype=torch.float64)
-        line = one.to_model(one.sign * values)
-        found[name] = Bounds(line, line)
-    return found
-
-
 def best_point(opt: Cobalt) -> dict[str, Any]:
     "The best feasible point that was evaluated, or the least violating one."
     return opt.archive.points[best_index(opt.archive, estimates(opt.models, opt.archive))]
@@ -120,6 +110,16 @@ def replayed(opt: Cobalt, n: int) -> Cobalt:
     settings |= {"bounds": problem.bounds, "known": problem.known}
     rows, named = opt.archive.frame().head(n), (problem.objective, problem.constraints)
     return Cobalt.from_frame(rows, problem.space, *named, **settings)
+
+# %% ../nbs/optimizer/plots.ipynb #f46262f7
+def exact_lines(opt: Cobalt, points: Sequence[Mapping[str, Any]]) -> dict[str, Bounds]:
+    "The known functions at m points, which need not be in the space, on their scale: no width."
+    found = {}
+    for name, one in opt.problem.exact.functions.items():
+        values = torch.tensor([one.at(x) for x in points], dtype=torch.float64)
+        line = one.to_model(one.sign * values)
+        found[name] = Bounds(line, line)
+    return found
 
 # %% ../nbs/optimizer/plots.ipynb #2bff6689
 def widths(space: Box | Pool) -> dict[str, int]:

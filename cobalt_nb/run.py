@@ -31,7 +31,7 @@ from .results import Result
 from .spaces import Box, Pool, Problem
 
 # %% auto #0
-__all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'tell_known', 'run', 'beside_known', 'driven', 'let_go',
+__all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'tell_known', 'beside_known', 'run', 'driven', 'let_go',
            'checked_options', 'interrupted', 'maximize', 'minimize']
 
 # %% ../nbs/optimizer/run.ipynb #526ba6b7
@@ -108,6 +108,15 @@ def tell_known(opt: Cobalt, known: Sequence[tuple[Point, Mapping[str, Any]]]) ->
             )
 
 # %% ../nbs/optimizer/run.ipynb #da290ef2
+def beside_known(functions: Functions, problem: Problem) -> Functions:
+    "The user's functions, with the known ones if each has its own; an error if one is both."
+    if not isinstance(functions, Mapping):
+        return functions
+    if both := [name for name in functions if name in problem.known]:
+        raise ValueError(f"{both[0]!r} is known, so it is not evaluated; leave out one of the two")
+    return {**functions, **problem.known}
+
+# %% ../nbs/optimizer/run.ipynb #bd55bad4
 LOOP_ARGUMENTS = ("budget", "tol", "initial", "workers", "catch", "callback", "progress")
 
 
@@ -136,15 +145,6 @@ def run(given: dict[str, Any], maximize: bool) -> Result:
         let_go(opt)
 
 # %% ../nbs/optimizer/run.ipynb #85715462
-def beside_known(functions: Functions, problem: Problem) -> Functions:
-    "The user's functions, with the known ones if each has its own; an error if one is both."
-    if not isinstance(functions, Mapping):
-        return functions
-    if both := [name for name in functions if name in problem.known]:
-        raise ValueError(f"{both[0]!r} is known, so it is not evaluated; leave out one of the two")
-    return {**functions, **problem.known}
-
-
 def driven(opt: Cobalt, functions: Functions, options: Mapping[str, Any], known: int) -> Result:
     "Run the loop to its end, beside `known` evaluations that cost nothing, and judge."
     budget, tol, catch, callback = (options[n] for n in ("budget", "tol", "catch", "callback"))
