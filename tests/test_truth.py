@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 
+import book
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -218,8 +220,8 @@ FORMS = [
 
 @pytest.mark.parametrize("variant", FORMS)
 def test_failures_are_fenced(variant: str) -> None:
-    failed, of = failures("side", variant, 400, 24)
-    assert failed <= 0.35 * of
+    failed, of = failures("edge", variant, 400, 24)
+    assert failed <= 0.45 * of  # without a fence: 11 to 20 of 20
 
 
 @slow
@@ -227,7 +229,7 @@ def test_failures_are_fenced(variant: str) -> None:
 @pytest.mark.parametrize("variant", FORMS)
 def test_failures_of_every_form_are_few(problem: str, variant: str) -> None:
     counts = [failures(problem, variant, seed, 50) for seed in (400, 401)]
-    assert sum(n for n, _ in counts) <= 0.35 * sum(of for _, of in counts)
+    assert sum(n for n, _ in counts) <= 0.4 * sum(of for _, of in counts)
 
 
 # Pass or fail
@@ -242,6 +244,19 @@ def test_pass_or_fail_is_never_infeasible_early(seed: int) -> None:
         play(opt, lambda query: {"f": query.x["x"], "ok": inside(query.x)}, n)
         result = check(opt)
         assert result.status != "infeasible"
+
+
+# The chapter
+
+
+def test_the_chapter_names_tests_that_are_there() -> None:
+    "What needs processes is told by the names of tests."
+    cells = book.read(book.ROOT / "nbs" / "study" / "robustness.ipynb").cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    named = set(re.findall(r"`(test_\w+)`", prose))
+    sources = [path.read_text(encoding="utf-8") for path in (book.ROOT / "tests").glob("*.py")]
+    defined = {name for text in sources for name in re.findall(r"^def (test_\w+)", text, re.M)}
+    assert len(named) >= 5 and named <= defined
 
 
 # Standard errors and noise

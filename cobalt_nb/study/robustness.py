@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,8 +27,8 @@ from .trials import arena
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['SEED', 'Answer', 'SQUARE', 'PROMISES', 'FENCES', 'TARGETS', 'CENTRE', 'RADIUS', 'MARKS', 'FORMS', 'ITEMS', 'RESULTS',
-           'KEYS', 'play', 'Promise', 'bounded_parabola', 'switch', 'kink', 'steps', 'broken_promises', 'promised',
+__all__ = ['SEED', 'Answer', 'SQUARE', 'PROMISES', 'FENCES', 'FORMS', 'TARGETS', 'CENTRE', 'RADIUS', 'MARKS', 'ITEMS', 'RESULTS',
+           'KEYS', 'play', 'bounded_parabola', 'switch', 'kink', 'steps', 'Promise', 'broken_promises', 'promised',
            'Fence', 'branin', 'wave', 'distance', 'answered', 'candidates', 'fenced', 'passing', 'rough', 'doubted',
            'ackley', 'timed', 'Item', 'load_rows', 'missing', 'measure_all', 'main']
 
@@ -42,17 +43,6 @@ def play(opt: Cobalt, answer: Answer, evaluations: int, q: int = 1) -> Cobalt:
         for query in opt.ask(q):
             opt.tell(query, answer(query))
     return opt
-
-# %% ../../nbs/study/robustness.ipynb #f0f91d02
-@dataclass(frozen=True)
-class Promise:
-    "A deterministic problem whose result is held against what was told."
-
-    sides: dict[str, tuple[float, float]]
-    limits: dict[str, tuple[float | None, float | None]]
-    values: Callable[..., dict[str, float]]  # of the parameters
-    maximize: bool
-    evaluations: int
 
 # %% ../../nbs/study/robustness.ipynb #60767acb
 def bounded_parabola(x: float) -> dict[str, float]:
@@ -77,6 +67,16 @@ def steps(x: float, y: float) -> dict[str, float]:
     return {"f": math.ceil(8 * far) / 8 + far / 10, "c": x + y}
 
 # %% ../../nbs/study/robustness.ipynb #b06cc024
+class Promise(NamedTuple):
+    "A deterministic problem whose result is held against what was told."
+
+    sides: dict[str, tuple[float, float]]
+    limits: dict[str, tuple[float | None, float | None]]
+    values: Callable[..., dict[str, float]]  # of the parameters
+    maximize: bool
+    evaluations: int
+
+
 SQUARE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 PROMISES = {
     "parabola": Promise({"x": (0.0, 2.0)}, {"c": (0.5, None)}, bounded_parabola, True, 20),
@@ -145,7 +145,7 @@ def distance(*centre: float) -> Callable[[np.ndarray], float]:
     "The squared distance from a point."
     return lambda x: float(np.square(x - np.array(centre)).sum())
 
-# %% ../../nbs/study/robustness.ipynb #d09dfcb7
+
 FENCES = {
     "side": Fence(2, branin, lambda x: x.sum() - 1.6, lambda x: x[0] - 0.667, 0.39788736),
     "edge": Fence(2, distance(0.8, 0.3), lambda x: 0.1 - x[1], lambda x: x[0] - 0.62, 0.0324),
@@ -156,6 +156,9 @@ FENCES = {
 }
 
 # %% ../../nbs/study/robustness.ipynb #7ead3967
+FORMS = ("whole", "partial", "decoupled", "batches")
+
+
 def answered(one: Fence, form: str, query: Query) -> dict[str, float | None]:
     "What comes back from a query: values, or None where an evaluation fails in this form."
     x = np.array(list(query.x.values()))
@@ -242,8 +245,8 @@ def ackley(problem: str, variant: str, seed: int) -> dict[str, float]:
     "The regret on the practical Ackley task, with `noise` declared to be 0 or left to the data."
     place, noise = arena("practical", "ackley"), None if variant == "noise=None" else 0.0
     task = place.task
-    told = {"noise": noise, "n_init": place.n_init, "seed": seed + 200}
-    opt = Cobalt(place.space, task.objective, task.constraints, **told)
+    what = (place.space, task.objective, task.constraints)
+    opt = Cobalt(*what, noise=noise, n_init=place.n_init, seed=seed + 200)  # from 500 on
     play(opt, lambda query: task.values_at(query.x), place.n_init + 100)
     return {"regret": place.optimum - opt.result().value}
 
@@ -277,7 +280,6 @@ class Item:
     variants: Sequence[str] = ("default",)
 
 
-FORMS = ("whole", "partial", "decoupled", "batches")
 ITEMS = {
     "parabola": Item(promised, ["parabola"], 60),
     "promises": Item(promised, ["switch", "kink", "steps"], 20),
@@ -366,4 +368,12 @@ if __name__ == "__main__":
     sys.exit(main())
 
 # %% ../../nbs/study/robustness.ipynb #7add6a8f
-__all__: list[str] = []  # what other rooms and users rely on
+__all__ = [
+    "answered",
+    "candidates",
+    "doubted",
+    "FENCES",
+    "play",
+    "PROMISES",
+    "rough",
+]  # what other rooms and users rely on
