@@ -45,8 +45,10 @@ SUCCESSORS = {
 RENAMED: dict[tuple[str, str], str | None] = {
     ("bench", "steps"): None,
     ("claims", "TITLES"): None,
+    ("claims", "main"): "study.measurements.main",
     ("defaults", "KINDS"): "study.problems.KINDS",
     ("defaults", "RESULTS"): None,
+    ("experiments", "RESULTS"): "study.store.RESULTS",
     ("experiments", "as_part"): "study.store.labelled",
     ("experiments", "as_table"): "study.trials.trial_table",
     ("experiments", "evaluate"): "study.trials.evaluate_and_tell",
