@@ -42,7 +42,7 @@ from cobalt_nb.records import (
     split_values,
     violation,
 )
-from .spaces import Problem
+from .spaces import Pool, Problem
 
 # %% auto #0
 __all__ = ['Point', 'Functions', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted', 'repeats_teach',
@@ -126,11 +126,15 @@ def check_functions(functions: Functions, problem: Problem, decoupled: bool) -> 
 # %% ../nbs/optimizer/loop.ipynb #87d9c3f9
 def exhausted(opt: Cobalt, running: Iterable[Query] = ()) -> bool:
     "Whether every point is told or running, and a second evaluation teaches nothing."
-    space = opt.problem.space
+    space, exact = opt.problem.space, opt.problem.exact
     if math.isinf(space.size) or opt.settings.decoupled or repeats_teach(opt):
         return False
     taken = [*opt.archive.points, *(query.x for query in running)]
-    return len({tuple(x[name] for name in space.names) for x in taken}) >= space.size
+    points = {tuple(x[name] for name in space.names): x for x in taken}
+    if not exact or not isinstance(space, Pool):
+        return len(points) >= space.size
+    told = space.encode(list(points.values())) if points else space.features[:0]
+    return int(exact.allowed(told).sum()) >= int(exact.allowed(space.features).sum())
 
 
 def repeats_teach(opt: Cobalt) -> bool:
@@ -156,7 +160,8 @@ def progress_text(opt: Cobalt, query: Query) -> str:
     met = violation(opt.problem, guesses)[best] == 0
     word = "best feasible" if met else "nothing feasible, least violating"
     value = guesses[opt.problem.objective][best]
-    return f"{word} {value:.5g}, region of interest {query.roi_share:.2%}"
+    share = "" if math.isnan(query.roi_share) else f", region of interest {query.roi_share:.2%}"
+    return f"{word} {value:.5g}{share}"
 
 # %% ../nbs/optimizer/loop.ipynb #ccbafbff
 class Here(Executor):
@@ -314,7 +319,7 @@ class Loop:
 
     def after(self, query: Query) -> None:
         "Progress, warnings, and the user's callback."
-        for name in self.opt.problem.functions:
+        for name in self.opt.problem.unknown:
             self.warn(penalty_sentence(self.opt.archive, name))
         if self.bar is not None and not self.bar.disable:
             self.bar.update()

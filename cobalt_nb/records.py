@@ -166,7 +166,7 @@ class Archive:
 
     def failed(self) -> np.ndarray:
         "Whether each evaluation (n,) brought nothing at all."
-        columns = [self.column(name) for name in self.problem.functions]
+        columns = [self.column(name) for name in self.problem.unknown]
         return torch.stack(columns).isnan().all(dim=0).numpy()
 
     def frame(self) -> pd.DataFrame:
