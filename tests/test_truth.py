@@ -179,6 +179,18 @@ def test_a_decoupled_label_is_believed() -> None:
     assert (result.x, result.value, result.feasible) == ({"x": 0.95}, 0.95, True)
 
 
+@pytest.mark.xfail(strict=True, reason="a guess stands in for a function that was tried in vain")
+def test_a_decoupled_result_is_no_point_that_failed() -> None:
+    "The objective grows towards the points where it cannot be had."
+    opt = Cobalt(SIDE, "f", {"c": (None, 1.0)}, decoupled=True)
+    for i in range(11):
+        x = {"x": i / 10}
+        opt.tell(x, {"c": i / 20})
+        opt.tell(x, {"f": i / 10 if i < 8 else None})
+    result = opt.result()
+    assert (result.x, result.value, result.feasible) == ({"x": 0.7}, 0.7, True)
+
+
 @pytest.mark.xfail(strict=True, reason="without constraints a failed evaluation counts as feasible")
 def test_what_only_failed_is_not_feasible() -> None:
     opt = play(Cobalt(SIDE, "f"), lambda query: {}, 4)
