@@ -305,14 +305,31 @@ def _estimate(models: Models, archive: Archive, name: str) -> Tensor:
     noisy, decoupled = models.is_noisy(name), models.settings.decoupled
     if not surrogate.fitted or not (noisy or decoupled):
         return told
+    if not noisy:
+        told = _told_there(archive.cube, told)
     posterior = surrogate.posterior(archive.cube)
     unseen = torch.full_like(told, math.nan)
     if decoupled:
-        unseen = _in_units(models, name, cautious_end(models, name, posterior))
+        guess = _in_units(models, name, cautious_end(models, name, posterior))
+        unseen = torch.where(_failed_there(archive, name), math.nan, guess)
     seen = _in_units(models, name, posterior.mean) if noisy else told
     return torch.where(told.isnan(), unseen, seen)
 
+# %% ../nbs/optimizer/models.ipynb #d051f8ee
+def _told_there(X: Tensor, told: Tensor) -> Tensor:
+    "What was told (n,) at each point of `X` (n, d), be it in another evaluation of that point."
+    group, known = torch.unique(X, dim=0, return_inverse=True)[1], ~told.isnan()
+    values = torch.full_like(told, math.nan)
+    values[group[known]] = told[known]
+    return values[group]
 
+
+def _failed_there(archive: Archive, name: str) -> Tensor:
+    "Whether a function was tried in vain (n,) at the point of each evaluation."
+    failed = torch.tensor([name in names for names in archive.failures], dtype=torch.bool)
+    return (archive.cube[:, None] == archive.cube[failed]).all(-1).any(-1)
+
+# %% ../nbs/optimizer/models.ipynb #dbb4c96f
 def _in_units(models: Models, name: str, v: Tensor) -> Tensor:
     "Values (m,) of a model in the user's units; of labels, a value that passes or one that fails."
     surrogate, problem = models.surrogates[name], models.problem

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .models import Models, estimates
+from .noise import pooled_variance
 from .problem import Interval, feasible
 from .records import Archive, best_index
 from .roi import Certificate
@@ -75,8 +76,10 @@ def measured(
 def single_error(models: Models, name: str) -> float:
     "The standard deviation of one observation of `name`, in the user's units; 0 if not noisy."
     surrogate = models.surrogates[name]
-    if not models.is_noisy(name) or surrogate.labels:
+    if not models.is_noisy(name):
         return 0.0
+    if surrogate.labels:
+        return math.sqrt(pooled_variance(surrogate.X, surrogate.y)[0])
     return math.sqrt(surrogate.hyper.noise) * surrogate.standardizer.scale
 
 # %% ../nbs/optimizer/results.ipynb #343377fd
@@ -173,7 +176,7 @@ def make_result(archive: Archive, found: Certificate, models: Models | None) -> 
         nothing = {name: math.nan for name in problem.constraints}
         ends = (-math.inf, math.inf, archive.frame(), problem)
         empty = "nothing was evaluated yet"
-        return Result({}, math.nan, nothing, False, "undecided", empty, *ends)
+        return Result({}, math.nan, nothing, None, "undecided", empty, *ends)
     guesses = estimates(models, archive) if models else None
     best = best_index(archive, guesses)
     seen = {name: measured(archive, name, best, models) for name in problem.functions}
@@ -207,6 +210,8 @@ def is_feasible(
     unseen = [name for name in limits if archive.column(name)[same].isnan().all()]
     if any(not feasible(limits[name], taken[name]) for name in limits if name not in unseen):
         return False
+    if not limits and math.isnan(archive.values[best][archive.problem.objective]):
+        return None  # nothing came at all
     return None if unseen else True
 
 

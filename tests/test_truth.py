@@ -168,7 +168,6 @@ def test_a_decoupled_result_contradicts_no_measurement(kind: str, seed: int) -> 
         check_print(result)
 
 
-@pytest.mark.xfail(strict=True, reason="a guess stands in for what another evaluation told")
 def test_a_decoupled_label_is_believed() -> None:
     "Passes all around do not outvote the fail that was told at the point itself."
     opt = Cobalt(SIDE, "f", {"ok": (0.5, None)}, decoupled=True)
@@ -179,7 +178,6 @@ def test_a_decoupled_label_is_believed() -> None:
     assert (result.x, result.value, result.feasible) == ({"x": 0.95}, 0.95, True)
 
 
-@pytest.mark.xfail(strict=True, reason="a guess stands in for a function that was tried in vain")
 def test_a_decoupled_result_is_no_point_that_failed() -> None:
     "The objective grows towards the points where it cannot be had."
     opt = Cobalt(SIDE, "f", {"c": (None, 1.0)}, decoupled=True)
@@ -191,14 +189,12 @@ def test_a_decoupled_result_is_no_point_that_failed() -> None:
     assert (result.x, result.value, result.feasible) == ({"x": 0.7}, 0.7, True)
 
 
-@pytest.mark.xfail(strict=True, reason="without constraints a failed evaluation counts as feasible")
 def test_what_only_failed_is_not_feasible() -> None:
     opt = play(Cobalt(SIDE, "f"), lambda query: {}, 4)
     result = opt.result()
     assert result.feasible is None and "is feasible" not in result.message
 
 
-@pytest.mark.xfail(strict=True, reason="labels that differ at one point are shown as exact")
 def test_labels_that_differ_are_not_exact() -> None:
     opt = Cobalt(SIDE, "f", {"ok": (0.5, None)})
     for i in range(10):
