@@ -76,7 +76,7 @@ def trust(left_out: Tensor, passed: Tensor) -> float:
     if not few:
         return 1.0
     order = (good[:, None] > bad).double().mean()
-    known = (few * float(2 * order - 1) + 1.5) / (few + 1.5)
+    known = ((few - 1) * float(2 * order - 1) + 2) / (few + 1)
     return min(max(known / 0.7, 0.0), 1.0)
 
 # %% ../nbs/optimizer/labels.ipynb #c50b9084
