@@ -414,7 +414,7 @@ class Problem:
         object.__setattr__(self, "known", checked_known(self.functions, self.known))
         bounds = checked_bounds(self.constraints, self.unknown, self.bounds)
         object.__setattr__(self, "bounds", bounds)
-        self.exact  # which refuses a function without values
+        _ = self.exact  # which refuses a function without values
 
     @property
     def functions(self) -> tuple[str, ...]:
