@@ -238,7 +238,8 @@ class Models:
         "The same on the model's scale."
         scaled = lambda end: float(self.surrogates[name].to_model(torch.tensor(end).double()))
         low, high = self.possible(name)
-        return tuple(scaled(e) if math.isfinite(e) else e for e in (low, high))  # type: ignore[return-value]
+        lower, upper = (scaled(e) if math.isfinite(e) else e for e in (low, high))
+        return lower, upper
 
     def bounds(self, posteriors: Posteriors, beta: float) -> dict[str, Bounds]:
         "Line 3: the bounds (m,) of every function, within what is known."
