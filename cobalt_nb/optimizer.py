@@ -84,7 +84,7 @@ class Cobalt:
       `delta`: the risk of a certificate.
     - `decoupled`: ask for one function at a time. `costs`: of one evaluation of each function.
     - `noise`: the standard deviation of an observation, for all functions or by name.
-      0 is deterministic, None lets the data decide.
+      0 is deterministic; None: deterministic, until two evaluations of a point differ.
     - `n_init`: evaluations before the first model, by default the dimension of the cube + 2.
     - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}.
     - `known`: functions of a point that need no evaluation: constraints, or the objective.

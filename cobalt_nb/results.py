@@ -118,7 +118,7 @@ class Result:
 # %% ../nbs/optimizer/results.ipynb #c802be11
 def _report_lines(result: Result) -> list[str]:
     goal = "maximum" if result.problem.maximize else "minimum"
-    rank = {True: "best", False: "least violating", None: "recommended"}[result.feasible]
+    rank = {True: "best", False: "least violating", None: "recommended, one"}[result.feasible]
     interval = f"   (the {goal} lies in [{result.lower:.6g}, {result.upper:.6g}])"
     noisy = [f"  {name} is {words}" for name, words in result.noise.items() if "noisy:" in words]
     return [
