@@ -80,6 +80,7 @@ def test_a_name_a_pair_and_a_contradiction_get_sentences() -> None:
 floats = st.floats(-5, 5)
 
 
+@settings(deadline=None, derandomize=True, database=None)
 @given(
     st.lists(st.tuples(floats, st.floats(0, 5)), min_size=1, max_size=6), floats, st.floats(0, 5)
 )
@@ -236,7 +237,7 @@ def test_only_the_unknown_is_asked(
     assert found.lower <= best + 1e-6 and best - 1e-6 <= found.upper
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8, deadline=None, derandomize=True, database=None)
 @given(
     st.floats(0.02, 1.2),
     st.sampled_from(["box", "mixed", "pool"]),
