@@ -1,5 +1,6 @@
 """Packaging for cobalt-nb: every fact is in settings.ini; this file only hands it to setuptools."""
 
+import re
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -18,11 +19,20 @@ extras = {
 optional = sorted({req for name, reqs in extras.items() if name != "dev" for req in reqs})
 extras["dev"] = extras["dev"] + optional  # a developer has every integration, so that its tests run
 
+
+def absolute(text: str) -> str:
+    """The README with links that work anywhere: pictures and pages by their addresses."""
+    raw = cfg["git_url"].replace("github.com", "raw.githubusercontent.com") + f"/{cfg['branch']}/"
+    page = f"{cfg['git_url']}/blob/{cfg['branch']}/"
+    text = re.sub(r"(!\[[^\]]*\]\()(?![a-z]+:|#)", lambda found: found[1] + raw, text)
+    return re.sub(r"(\]\()(?![a-z]+:|#)", lambda found: found[1] + page, text)
+
+
 setup(
     name=cfg["lib_name"],
     version=cfg["version"],
     description=cfg["description"],
-    long_description=(root / "README.md").read_text(encoding="utf-8"),
+    long_description=absolute((root / "README.md").read_text(encoding="utf-8")),
     long_description_content_type="text/markdown",
     url=cfg["git_url"],
     author=cfg["author"],

@@ -16,7 +16,7 @@ from botorch.models.transforms.outcome import Standardize
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.transforms import t_batch_mode_transform
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
@@ -24,7 +24,7 @@ from torch import Tensor
 from .acquisition import alpha_constraint, alpha_objective
 from .confidence import Bounds, confidence_bounds
 from .fit import NOISE_PRIOR, OUTPUTSCALE_PRIOR, own_noise
-from .posterior import NOISE_FLOOR, Hyperparameters
+from .posterior import NOISE_FLOOR, RBF, Hyperparameters
 from .roi import Regions, regions
 from .surrogate import Surrogate
 
@@ -41,13 +41,14 @@ def noise_likelihood(hyper: Hyperparameters, like: Tensor) -> GaussianLikelihood
     return likelihood
 
 # %% ../nbs/tools/botorch.ipynb #7ba814cc
-def gp_kernel(hyper: Hyperparameters, like: Tensor) -> RBFKernel | ScaleKernel:
+def gp_kernel(hyper: Hyperparameters, like: Tensor) -> RBFKernel | MaternKernel | ScaleKernel:
     "The kernel of these hyperparameters with BoTorch's priors, typed as `like` (n, d)."
-    rbf = get_covar_module_with_dim_scaled_prior(ard_num_dims=like.shape[1]).to(like)
-    rbf.lengthscale = hyper.lengthscale
+    d, smooth = like.shape[1], hyper.kernel == RBF
+    plain = get_covar_module_with_dim_scaled_prior(ard_num_dims=d, use_rbf_kernel=smooth).to(like)
+    plain.lengthscale = hyper.lengthscale
     if hyper.outputscale == 1:
-        return rbf
-    scaled = ScaleKernel(rbf, outputscale_prior=LogNormalPrior(*OUTPUTSCALE_PRIOR)).to(like)
+        return plain
+    scaled = ScaleKernel(plain, outputscale_prior=LogNormalPrior(*OUTPUTSCALE_PRIOR)).to(like)
     scaled.outputscale = like.new_tensor(hyper.outputscale)
     return scaled
 

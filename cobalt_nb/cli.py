@@ -8,16 +8,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from . import __version__
+from .byhand import HAND_COMMANDS
+from .running import CODES, RUN_COMMANDS, Options, positive, run
 
 # %% auto #0
-__all__ = ['EXAMPLES', 'PROTOCOL_HELP', 'METHOD_HELP', 'COMMANDS', 'demo', 'vessel', 'illustration', 'reproduce', 'chosen',
-           'report', 'bench', 'positive', 'demo_options', 'reproduce_options', 'report_options', 'bench_options',
-           'parser', 'main']
+__all__ = ['NEXT', 'EXAMPLES', 'DEMO_EXAMPLES', 'REPRODUCE', 'REPORT', 'BENCH', 'PROTOCOL_HELP', 'SIZES', 'METHOD_HELP',
+           'Commands', 'DEMO', 'STUDY', 'COMMANDS', 'demo', 'vessel', 'illustration', 'reproduce', 'chosen', 'report',
+           'bench', 'demo_options', 'reproduce_options', 'report_options', 'bench_options', 'parser', 'main', 'said']
 
 # %% ../nbs/tools/cli.ipynb #14f46383
 if TYPE_CHECKING:
@@ -41,25 +43,33 @@ def demo(args: argparse.Namespace) -> int:
         print(result)
         figure.savefig(folder / f"{name}.png", dpi=150, bbox_inches="tight")
         print(f"wrote {folder / name}.png")
+        result.report(folder / f"{name}.html")
+        print(f"wrote {folder / name}.html, the page to mail to a colleague")
+    print(f"\n{NEXT}")
     return 0
+
+
+NEXT = """next: your own problem    cobalt-nb new --example && cobalt-nb run beam.toml
+      by hand             cobalt-nb suggest --help
+      what to read        https://cobalt-nb.github.io/cobalt-nb/tutorials/"""
 
 # %% ../nbs/tools/cli.ipynb #f7e29e66
 def vessel() -> tuple[Result, Figure]:
-    "The pressure vessel of the paper, in 60 evaluations: the result and its trace."
+    "The pressure vessel of the paper, in at most 60 evaluations: the result and its trace."
     from cobalt_nb.plots import plot_trace
     from cobalt_nb.run import maximize
     from cobalt_nb.study.engineering import Vessel
 
     task = Vessel()
     problem = task.functions, task.space, task.objective, task.constraints
-    result = maximize(*problem, budget=60, noise=0.0)
+    result = maximize(*problem, budget=60)
     ax = plot_trace(result.history, result.problem)
     ax.set_ylim(-12_000, -8_000)
     return result, cast("Figure", ax.figure)
 
 # %% ../nbs/tools/cli.ipynb #8246d7d6
 def illustration() -> tuple[Result, Figure]:
-    "A one-dimensional problem in 15 evaluations of Algorithm 1: the result, and the fifth step."
+    "A one-dimensional problem in 15 evaluations: the result, and the fifth step."
     import math
 
     from tqdm import trange
@@ -73,8 +83,7 @@ def illustration() -> tuple[Result, Figure]:
         "c": lambda x: math.cos(4.5 * x["x"] - 1) + 0.25 * math.sin(16 * x["x"]),
     }
     space = Box({"x": (0.0, 1.0)})
-    rule: dict[str, Any] = {"mode": "paper", "beta": 4.0, "noise": 0.0, "n_init": 3}
-    opt = Cobalt(space, "f", {"c": (0.0, None)}, **rule)
+    opt = Cobalt(space, "f", {"c": (0.0, None)}, noise=0.0, n_init=3)
 
     def evaluate(count: int) -> None:
         for _ in trange(count, desc="f"):
@@ -97,6 +106,8 @@ def reproduce(args: argparse.Namespace) -> int:
     parts = chosen(args.protocols, args.tasks)
     for protocol, tasks in parts.items():  # a mistake in a name is found before anything runs
         study(protocol, tasks, args.methods)
+    if args.quick and not (args.tasks or args.methods or args.trials):
+        print("a small version: three to four minutes of one processor", file=sys.stderr)
     for protocol, tasks in parts.items():
         print(f"{protocol}:", file=sys.stderr)
         where = args.trials, folder, args.workers, args.dask, args.quick
@@ -138,6 +149,7 @@ def report(args: argparse.Namespace) -> int:
         return 0
     from cobalt_nb.study.report import write_report
 
+    print("drawing the figures: about a minute", file=sys.stderr)
     print(f"wrote {write_report(folder, args.out)}")
     return 0
 
@@ -147,32 +159,43 @@ def bench(args: argparse.Namespace) -> int:
     from cobalt_nb.bench import bench as measure
     from cobalt_nb.bench import format_rows
 
+    if args.n == SIZES:
+        print("four sizes, about three minutes of one processor", file=sys.stderr)
     rows = measure(tuple(args.n), m=args.candidates, whole=args.whole)
     print(json.dumps(rows, indent=1) if args.json else format_rows(rows))
     return 0
 
 # %% ../nbs/tools/cli.ipynb #33ceab8e
-EXAMPLES = """examples:
-  cobalt-nb demo                 the demonstration; writes its figures to ./cobalt-demo
+EXAMPLES = f"""examples:
+  cobalt-nb demo
+  cobalt-nb new --example && cobalt-nb run beam.toml
+  cobalt-nb new beam.toml --journal run.jsonl
+  cobalt-nb suggest run.jsonl -n 4 --csv next.csv
+  cobalt-nb tell run.jsonl next.csv && cobalt-nb show run.jsonl
+Each command has its own examples: cobalt-nb run --help
+
+{CODES}"""
+DEMO_EXAMPLES = """examples:
+  cobalt-nb demo                 writes its figures to ./cobalt-demo
   cobalt-nb demo --out figures   the same, into another folder
-  cobalt-nb reproduce --quick    the experiments in a small version, in about two minutes
-  cobalt-nb reproduce            the paper's experiments, 15 trials each; continues where it stopped
+"""
+REPRODUCE = """examples:
+  cobalt-nb reproduce --quick    a small version: three to four minutes of one processor
+  cobalt-nb reproduce            all trials: many hours; the same command goes on
   cobalt-nb reproduce scan --methods cobalt cei --trials 5
-  cobalt-nb report               one page with figures, tables and claims: cobalt-report.html
+"""
+REPORT = """examples:
+  cobalt-nb report               one page, the verdict first: cobalt-report.html
   cobalt-nb report --claims      what became of each claim of the paper
-  cobalt-nb bench                speed against BoTorch, as ratios (some minutes)
-  cobalt-nb bench --n 50 200     the same for two sizes only
-  cobalt-nb bench --json         the same as JSON
+  cobalt-nb report --results results-quick
+"""
+BENCH = """examples:
+  cobalt-nb bench                four sizes: about three minutes of one processor
+  cobalt-nb bench --n 50 200     two sizes only
+  cobalt-nb bench --json         the rows as JSON
 """
 
 # %% ../nbs/tools/cli.ipynb #c0f7ab32
-def positive(text: str) -> int:
-    "A positive whole number from the command line."
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
-
-
 def demo_options(command: argparse.ArgumentParser) -> None:
     "The options of `demo`."
     where = "where the figures go (default: %(default)s)"
@@ -185,6 +208,7 @@ PROTOCOL_HELP = (
     "scan (one task, 10 to 90 %% feasible), "
     "practical (continuous spaces); default: paper scan"
 )
+SIZES = [50, 200, 500, 1000]  # observations of `bench`
 METHOD_HELP = "only these methods (default: cobalt cobalt-paper cei cmes scbo random)"
 
 
@@ -222,9 +246,9 @@ def report_options(command: argparse.ArgumentParser) -> None:
 
 def bench_options(command: argparse.ArgumentParser) -> None:
     "The options of `bench`."
-    add, sizes = command.add_argument, [50, 200, 500, 1000]
+    add = command.add_argument
     observations = "numbers of observations (default: 50 200 500 1000)"
-    add("--n", type=positive, nargs="+", default=sizes, metavar="N", help=observations)
+    add("--n", type=positive, nargs="+", default=SIZES, metavar="N", help=observations)
     size = "size of the candidate set (default: %(default)s)"
     add("--candidates", type=positive, default=10_000, metavar="M", help=size)
     add("--whole", action="store_true", help="steps that never drop a candidate: the slowest case")
@@ -233,43 +257,57 @@ def bench_options(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=bench)
 
 # %% ../nbs/tools/cli.ipynb #1841c9b7
-COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "demo": ("a first look at what the package does, with figures", demo_options),
-    "reproduce": ("run the paper's experiments, or what is left of them", reproduce_options),
-    "report": ("figures, tables and claims from stored results", report_options),
-    "bench": ("speed against BoTorch, measured in one run", bench_options),
+Commands = dict[str, tuple[str, Options, str]]
+DEMO: Commands = {"demo": ("a first look, in half a minute", demo_options, DEMO_EXAMPLES)}
+STUDY: Commands = {
+    "reproduce": ("run the paper's experiments, or the rest of them", reproduce_options, REPRODUCE),
+    "report": ("a page on them: figures, tables and claims", report_options, REPORT),
+    "bench": ("speed against BoTorch, measured in one run", bench_options, BENCH),
 }
+COMMANDS: Commands = DEMO | RUN_COMMANDS | HAND_COMMANDS | STUDY
 
 
 def parser() -> argparse.ArgumentParser:
     "The commands and their options."
+    look = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
         prog="cobalt-nb",
         description="Constrained Bayesian optimisation with regions of interest and certificates.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=look,
     )
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="command")
-    for name, (what, add_options) in COMMANDS.items():
+    for name, (what, add_options, examples) in COMMANDS.items():
         sentence = f"{what[0].upper()}{what[1:]}."
-        add_options(commands.add_parser(name, help=what, description=sentence))
+        texts: dict[str, Any] = {"description": sentence, "epilog": examples}
+        add_options(commands.add_parser(name, help=what, formatter_class=look, **texts))
     return top
 
 # %% ../nbs/tools/cli.ipynb #a0a43baf
 def main(argv: list[str] | None = None) -> int:
     "Run one command and return its exit code."
     args = parser().parse_args(argv)
-    try:
-        return args.run(args)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        print(f"cobalt-nb: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        kept = "; what is stored is whole, and the same command continues it"
-        hint = kept if args.run is reproduce else ""
-        print(f"cobalt-nb: interrupted{hint}", file=sys.stderr)
-        return 130
+    with warnings.catch_warnings():
+        warnings.showwarning = said
+        try:
+            return args.run(args)
+        except BrokenPipeError:  # whoever read the output has enough
+            sys.stderr.close()
+            return 1
+        except (ImportError, OSError, RuntimeError, TypeError, ValueError) as error:
+            print(f"cobalt-nb: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            kept = "; what is stored is whole, and the same command continues it"
+            hint = kept if args.run in (reproduce, run) else ""
+            print(f"cobalt-nb: interrupted{hint}", file=sys.stderr)
+            return 130
+
+
+def said(message: Warning | str, *place: Any, **more: Any) -> None:
+    "A warning as a sentence."
+    print(f"cobalt-nb: {message}", file=sys.stderr)
 
 # %% ../nbs/tools/cli.ipynb #92a9cbbe
 __all__ = [

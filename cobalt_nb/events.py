@@ -26,7 +26,7 @@ from .spaces import Box, Pool, Problem
 
 # %% auto #0
 __all__ = ['FORMAT', 'HEADER', 'BEGIN', 'EVENTS', 'NUMBERS', 'plain', 'hashable', 'survives', 'plain_point', 'space_to_dict',
-           'space_from_dict', 'check_survival', 'header', 'problem_from', 'settings_from', 'policy_from',
+           'space_from_dict', 'check_survival', 'header', 'ends', 'problem_from', 'settings_from', 'policy_from',
            'checked_header', 'checked_event', 'point_from', 'point_text', 'ask_event', 'query_from', 'known_functions',
            'tell_event', 'told_from', 'with_known', 'agrees', 'check_unchanged', 'completed', 'contradictions',
            'checked_errors']
@@ -151,27 +151,30 @@ BEGIN = b'{"cobalt_nb": "'
 def header(problem: Problem, settings: Settings, policy: Policy | None = None) -> dict[str, Any]:
     "The first line of a journal."
     changes = (policy or Policy()).changes()
-    facts = {"bounds": plain(_ends(problem.bounds)), "known": list(problem.known)}
+    facts = {"bounds": plain(ends(problem.bounds)), "known": list(problem.known)}
+    facts |= {"units": dict(problem.units)}
     return {
         "cobalt_nb": cobalt_nb.__version__,
         "format": FORMAT,
         "space": space_to_dict(problem.space),
         "objective": problem.objective,
-        "constraints": plain(_ends(problem.constraints)),
+        "constraints": plain(ends(problem.constraints)),
         "maximize": bool(problem.maximize),
         "settings": plain(asdict(settings)),
         **{key: fact for key, fact in facts.items() if fact},
     } | ({"policy": plain(changes)} if changes else {})
 
 
-def _ends(intervals: Mapping[str, Interval]) -> dict[str, list[float | None]]:
+def ends(intervals: Mapping[str, Interval]) -> dict[str, list[float | None]]:
+    "Intervals as pairs; None where there is no end."
     pairs = {name: (one.lower, one.upper) for name, one in intervals.items()}
     return {name: [e if math.isfinite(e) else None for e in two] for name, two in pairs.items()}
 
 
 def problem_from(first: Mapping[str, Any]) -> Problem:
     "The problem that a header describes; its known functions are there `with_known`."
-    space, facts = space_from_dict(first["space"]), (first.get("bounds"), first.get("known"))
+    space = space_from_dict(first["space"])
+    facts = (first.get(key) for key in ("bounds", "known", "units"))
     goal = first["objective"], first["constraints"], first["maximize"]
     return Problem(space, *goal, *(fact or {} for fact in facts))
 
@@ -398,7 +401,9 @@ __all__ = [
     "checked_header",
     "completed",
     "contradictions",
+    "ends",
     "FORMAT",
+    "hashable",
     "header",
     "known_functions",
     "plain",

@@ -17,7 +17,13 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from .posterior import Hyperparameters, rbf_kernel, stable_cholesky
+from cobalt_nb.posterior import (
+    RBF,
+    Hyperparameters,
+    prior_covariance,
+    radial_slope,
+    stable_cholesky,
+)
 from .threads import one_thread
 
 # %% ../nbs/optimizer/fit.ipynb #1bfc42ea
@@ -53,10 +59,11 @@ def pack(hyper: Hyperparameters) -> np.ndarray:
     return np.log([*hyper.lengthscale.tolist(), hyper.noise, hyper.outputscale])
 
 
-def unpack(u: np.ndarray, mean: float = 0.0) -> Hyperparameters:
-    "The hyperparameters of $u$ (d + 2,)."
+def unpack(u: np.ndarray, mean: float = 0.0, kernel: str = RBF) -> Hyperparameters:
+    "The hyperparameters of $u$ (d + 2,), with the kernel of this name."
     *lengthscale, noise, outputscale = np.exp(u).tolist()
-    return Hyperparameters(torch.tensor(lengthscale, dtype=torch.float64), noise, mean, outputscale)
+    scales = torch.tensor(lengthscale, dtype=torch.float64)
+    return Hyperparameters(scales, noise, mean, outputscale, kernel)
 
 
 def prior_mode(d: int) -> Hyperparameters:
@@ -78,21 +85,22 @@ def evidence(
 
     `told` (n,): the variances of single observations; NaN where it is the function's own noise.
     """
-    signal, xi = rbf_kernel(X, X, hyper.lengthscale, hyper.outputscale), X / hyper.lengthscale
+    signal, xi = prior_covariance(hyper, X, X), X / hyper.lengthscale
     L = stable_cholesky(signal + own_noise(hyper, X, told).diag())
     Ky, K1 = torch.cholesky_solve(torch.stack([y, torch.ones_like(y)], dim=1), L).T
     mean = Ky.sum() / K1.sum()
     a = Ky - mean * K1
     value = -0.5 * (y - mean) @ a - L.diagonal().log().sum() - 0.5 * len(X) * math.log(2 * math.pi)
     W = torch.cholesky_inverse(L).neg_().addr_(a, a)
-    M = signal.mul_(W)  # W ∘ s²R
+    S = signal.mul_(W)  # W ∘ s²R
+    M = S if hyper.kernel == RBF else W * radial_slope(hyper, X, X)
     row_sums = M.sum(1)
     learned = W.diagonal() if told is None else W.diagonal()[told.isnan()]
     lengthscale = xi.square().T @ row_sums - (xi * (M @ xi)).sum(0)
     gradient = [
         *lengthscale.tolist(),
         0.5 * hyper.noise * float(learned.sum()),
-        0.5 * float(row_sums.sum()),
+        0.5 * float(S.sum(1).sum()),
     ]
     return float(value), float(mean), np.array(gradient)
 
@@ -133,19 +141,23 @@ def fit_map(
     floor: float = FIT_NOISE_FLOOR,
     told: Tensor | None = None,
 ) -> Hyperparameters:
-    "The densest hyperparameters given `y` (n,) at `X` (n, d); never worse than `start`."
+    "The densest hyperparameters given `y` (n,) at `X` (n, d), with the kernel of `start`."
     lower, upper = log_bounds(X.shape[1], noise, learn_outputscale, floor)
+    start = start or prior_mode(X.shape[1])
+
+    def density(u: np.ndarray) -> tuple[float, float, np.ndarray]:
+        return log_posterior(unpack(u, kernel=start.kernel), X, y, told)
 
     def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        value, _, gradient = log_posterior(unpack(u), X, y, told)
+        value, _, gradient = density(u)
         return -value / len(X), np.where(lower < upper, -gradient / len(X), 0.0)
 
-    first = np.clip(pack(start or prior_mode(X.shape[1])), lower, upper)
+    first = np.clip(pack(start), lower, upper)
     bounds, options = np.stack([lower, upper], axis=1), {"ftol": tolerance}
     with one_thread:
         found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     best = found.x if found.fun < loss(first)[0] else first
-    return unpack(best, mean=log_posterior(unpack(best), X, y, told)[1])
+    return unpack(best, density(best)[1], start.kernel)
 
 # %% ../nbs/optimizer/fit.ipynb #f69b03d5
 Number = TypeVar("Number", Tensor, float)
@@ -193,8 +205,15 @@ class Warp:
     upper: float | None = None
     tau: float = math.inf
 
+    @property
+    def bent(self) -> bool:
+        "Whether there is a warp at all."
+        return math.isfinite(self.tau)
+
     def nearest(self, y: Tensor) -> Tensor:
-        "The threshold, or the point of the two-sided interval, next to `y`."
+        "The threshold, or the point of the two-sided interval, next to `y`; `y` if there is none."
+        if self.lower is None and self.upper is None:
+            return y
         return y.clamp(
             self.upper if self.lower is None else self.lower,
             self.lower if self.upper is None else self.upper,
@@ -202,14 +221,18 @@ class Warp:
 
     def forward(self, y: Tensor) -> Tensor:
         "$\\omega(y)$, of any shape."
-        if math.isinf(self.tau):
+        if not self.bent:
             return y
         h = self.nearest(y)
         return h + self.tau * ((y - h) / self.tau).asinh()
 
+    def log_slope(self, y: Tensor) -> Tensor:
+        "$\\log\\omega'(y)$, of any shape."
+        return -torch.hypot((y - self.nearest(y)) / self.tau, torch.ones_like(y)).log()
+
     def inverse(self, v: Tensor) -> Tensor:
         "$\\omega^{-1}(v)$, of any shape."
-        if math.isinf(self.tau):
+        if not self.bent:
             return v
         h = self.nearest(v)
         return h + self.tau * ((v - h) / self.tau).sinh()
@@ -221,7 +244,7 @@ HEAVY = 30.0
 def choose_warp(
     y: Tensor, lower: float | None = None, upper: float | None = None, heavy: float = HEAVY
 ) -> Warp:
-    "The warp after the observations `y` (n,): bent if the largest distance is `heavy` medians."
+    "The warp to try after `y` (n,): bent if the largest distance is `heavy` medians."
     plain = Warp(lower, upper)
     if not len(y) or (lower is None and upper is None):
         return plain

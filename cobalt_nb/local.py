@@ -17,13 +17,13 @@ from torch import Tensor
 from .algorithms import Limits
 from .labels import NEAREST, Labels
 from .models import Policy
-from .posterior import GrowingFactor
+from .posterior import RBF, GrowingFactor
 from .spaces import Box, Real
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['PointModels', 'cloud', 'candidates', 'apart', 'PointPosterior', 'PointChance', 'LocalSearch', 'polished',
-           'free_columns']
+__all__ = ['PointModels', 'cloud', 'candidates', 'apart', 'correlation', 'PointPosterior', 'PointChance', 'LocalSearch',
+           'polished', 'free_columns']
 
 # %% ../nbs/optimizer/local.ipynb #2b6ffec6
 def cloud(centre: Tensor, radius: float, n: int, generator: torch.Generator) -> Tensor:
@@ -54,12 +54,22 @@ def apart(points: Tensor, order: Tensor, n: int, distance: float = 0.05) -> list
     return chosen
 
 # %% ../nbs/optimizer/local.ipynb #a96a512d
+def correlation(kernel: str, square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "$k$ and $-k'(r)/r$ (n,) of the kernel with this name, at squared distances (n,), for s = 1."
+    if kernel == RBF:
+        k = np.exp(-0.5 * square)
+        return k, k
+    a = np.sqrt(5 * square)
+    decay = np.exp(-a)
+    return (1 + a + a**2 / 3) * decay, 5 / 3 * (1 + a) * decay
+
+
 class PointPosterior:
     "Mean and standard deviation of a posterior at single points of the cube, with gradients."
 
     def __init__(self, factor: GrowingFactor):
         self.mean, self.variance = factor.hyper.mean, factor.hyper.outputscale
-        self.ell = factor.hyper.lengthscale.numpy()
+        self.kernel, self.ell = factor.hyper.kernel, factor.hyper.lengthscale.numpy()
         self.scaled = factor.X.numpy() / self.ell
         eye = torch.eye(factor.n, dtype=torch.float64)
         self.inverse = torch.linalg.solve_triangular(factor.L, eye, upper=False).numpy()
@@ -68,8 +78,8 @@ class PointPosterior:
     def __call__(self, x: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
         "Mean, standard deviation, and their gradients (d,) at `x` (d,)."
         offset = self.scaled - x / self.ell
-        k = self.variance * np.exp(-0.5 * (offset**2).sum(axis=1))
-        slope = k[:, None] * offset / self.ell
+        k, tilt = correlation(self.kernel, (offset**2).sum(axis=1))
+        k, slope = self.variance * k, (self.variance * tilt)[:, None] * offset / self.ell
         v = self.inverse @ k
         sd = math.sqrt(max(self.variance - v @ v, 1e-12 * self.variance))
         mean_slope, sd_slope = self.weights @ slope, -(v @ self.inverse) @ slope / sd
@@ -162,6 +172,7 @@ def polished(
     free: np.ndarray,
     steps: int = 40,
     chances: Sequence[PointChance] = (),
+    precision: float = 1e-12,
 ) -> Tensor:
     "The end of a local search from `start` (d,) that moves the `free` (d,) coordinates."
     search = LocalSearch(models, objective, limits, optimism, slack, chances)
@@ -176,7 +187,7 @@ def polished(
             method="SLSQP",
             bounds=bounds,
             constraints=[rule] if search.sides or chances else [],
-            options={"maxiter": steps, "ftol": 1e-12},
+            options={"maxiter": steps, "ftol": precision},
         )
     return torch.from_numpy(np.clip(end.x if np.isfinite(end.x).all() else first, 0, 1))
 
@@ -190,6 +201,8 @@ def free_columns(space: Box) -> np.ndarray:
 __all__ = [
     "apart",
     "candidates",
+    "cloud",
+    "correlation",
     "free_columns",
     "PointChance",
     "PointPosterior",

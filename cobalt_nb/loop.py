@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import signal
+import sys
 import threading
+import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -23,11 +27,13 @@ from concurrent.futures import (
 from dataclasses import dataclass, field
 from multiprocessing.reduction import ForkingPickler
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 
+from .certificates import auto_tolerance
+from .markup import Raw, card
 from .mistakes import did_you_mean, whole_number
 from .models import estimates
 from .optimizer import Cobalt
@@ -45,9 +51,9 @@ from cobalt_nb.records import (
 from .spaces import Pool, Problem
 
 # %% auto #0
-__all__ = ['Point', 'Functions', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted', 'repeats_teach',
-           'progress_bar', 'progress_text', 'Here', 'Hands', 'hands', 'unbroken', 'Loop', 'finish', 'explain',
-           'settled']
+__all__ = ['Point', 'Functions', 'CYCLE', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted',
+           'repeats_teach', 'progress_bar', 'progress_text', 'notebook_display', 'LiveFigure', 'shown_progress', 'Here',
+           'Hands', 'hands', 'unbroken', 'Loop', 'finish', 'explain', 'tolerance_of']
 
 # %% ../nbs/optimizer/loop.ipynb #9d572c82
 Point = dict[str, Any]
@@ -163,6 +169,58 @@ def progress_text(opt: Cobalt, query: Query) -> str:
     share = "" if math.isnan(query.roi_share) else f", region of interest {query.roi_share:.2%}"
     return f"{word} {value:.5g}{share}"
 
+# %% ../nbs/optimizer/loop.ipynb #1e973f77
+def notebook_display() -> Callable[..., Any] | None:
+    "What shows HTML in the notebook that runs this; None outside of one."
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    return importlib.import_module("IPython.display").display
+
+
+class LiveFigure:
+    "In the place of a bar: an optimiser in a notebook, drawn again in its place."
+
+    disable = False
+
+    def __init__(self, opt: Cobalt, display: Callable[..., Any], total: int, pause: float = 0.3):
+        self.opt, self.total, self.pause = opt, total, pause
+        self.drawn, self.words = 0.0, ""
+        self.handle = display(self, display_id=True)
+
+    def _repr_html_(self) -> str:
+        done = f"{len(self.opt.archive)} evaluations, budget {self.total}"
+        return card(f"{done}; {self.words}" if self.words else done, Raw(self.opt._repr_html_()))
+
+    def update(self) -> None:
+        "One evaluation more."
+
+    def set_postfix_str(self, words: str) -> None:
+        "Draw it again, with these words, if the last time is long enough ago."
+        self.words = words
+        if time.monotonic() - self.drawn >= self.pause:
+            self.draw()
+
+    def draw(self) -> None:
+        "Draw it again."
+        self.drawn = time.monotonic()
+        self.handle.update(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.draw()
+
+# %% ../nbs/optimizer/loop.ipynb #13e30184
+def shown_progress(opt: Cobalt, progress: bool | str, total: int, initial: int) -> Any:
+    "A bar, or a live figure where there is a notebook; nothing is shown if `progress` is False."
+    display = notebook_display() if progress == "live" else None
+    if display is not None:
+        return LiveFigure(opt, display, total)
+    options = {"disable": not progress, "desc": opt.problem.objective}
+    return progress_bar(total=total, initial=initial, **options)
+
 # %% ../nbs/optimizer/loop.ipynb #ccbafbff
 class Here(Executor):
     "Evaluates in the calling thread, at once."
@@ -229,6 +287,9 @@ def unbroken() -> Iterator[None]:
         handler(*came[0])
 
 # %% ../nbs/optimizer/loop.ipynb #d5d45dbd
+CYCLE = 4  # queries of which one at least says how wide the interval is
+
+
 @dataclass
 class Loop:
     "An optimiser, the user's functions, and what is being evaluated."
@@ -236,7 +297,7 @@ class Loop:
     opt: Cobalt
     functions: Functions
     limit: int  # evaluations in the archive at the end
-    tol: float | None = None
+    tol: float | str | None = None
     catch: tuple[type[Exception], ...] = ()
     callback: Callable[[Cobalt, Query], Any] | None = None
     bar: Any = None
@@ -245,6 +306,8 @@ class Loop:
     fault: BaseException | None = None  # of the user's functions
     running: dict[Future[Any], Query] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)  # warnings
+    gaps: deque[float] = field(default_factory=lambda: deque([math.inf] * CYCLE, CYCLE))
+    judged: int = 0  # evaluations when a certificate was last asked for
 
     @property
     def remark(self) -> str:
@@ -255,7 +318,18 @@ class Loop:
         "Whether there is budget left, and something left to learn."
         room = len(self.opt.archive) + len(self.running) < self.limit
         more = room and not self.stopped and not exhausted(self.opt, self.running.values())
-        return more and not settled(self.opt, self.tol)
+        return more and not self.settled()
+
+    def settled(self) -> bool:
+        "Whether the certificate has reached its tolerance, or nothing is feasible."
+        n, archive = len(self.opt.archive), self.opt.archive
+        if self.tol is None or n < self.judged + max(1, n // 10):
+            return False
+        hopeless = n >= 10 * (self.opt.problem.space.dim + 1) and not archive.feasible().any()
+        if not hopeless and max(self.gaps) > tolerance_of(self.opt, self.tol):
+            return False
+        self.judged = n
+        return self.opt.certificate(tolerance=self.tol).status in ("certified", "infeasible")
 
     def drive(self, executor: Executor, slots: int) -> None:
         "Keep `slots` queries with the executor until nothing more is wanted."
@@ -263,6 +337,7 @@ class Loop:
         while True:
             while len(self.running) < slots and self.wants_more():
                 query = self.opt.ask()
+                self.gaps.append(query.gap)
                 how = (self.catch, self.remark)
                 self.running[executor.submit(evaluate, self.functions, query, *how)] = query
             if not self.running:
@@ -382,9 +457,9 @@ def explain(error: Exception, opt: Cobalt, fault: bool) -> None:
         error.cobalt = opt  # type: ignore[attr-defined]
 
 # %% ../nbs/optimizer/loop.ipynb #ff180f4e
-def settled(opt: Cobalt, tol: float | None) -> bool:
-    "Whether the certificate has reached its tolerance, or nothing is feasible."
-    return tol is not None and opt.certificate(tolerance=tol).status != "undecided"
+def tolerance_of(opt: Cobalt, tol: float | str) -> float:
+    "A tolerance in the objective's units."
+    return auto_tolerance(opt.archive, opt.settings.n_init) if tol == "auto" else float(tol)
 
 # %% ../nbs/optimizer/loop.ipynb #d7c9512c
 __all__ = [
@@ -398,4 +473,5 @@ __all__ = [
     "Loop",
     "Point",
     "progress_bar",
+    "shown_progress",
 ]  # what other rooms and users rely on

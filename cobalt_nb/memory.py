@@ -68,6 +68,17 @@ class RunMemory:
             return found[0]
         raise ValueError(f"no query for {', '.join(functions)} is pending at {dict(x)}")
 
+    def reasons(self) -> list[str]:
+        "Why each evaluation was asked for, in the order of the archive; empty if nobody asked."
+        asked, found = list[dict[str, Any]](), list[str]()
+        for event in self.events:
+            for kind, said in event.items():
+                same = next((one for one in asked if one["x"] == said["x"]), None)
+                found += [same["reason"] if same else ""] * (kind == "tell")
+                asked = [one for one in asked if one is not same or kind == "ask"]
+                asked += [said] * (kind == "ask")
+        return found
+
     def settle(self, query: Query) -> None:
         "A query is pending no longer."
         self.pending = [one for one in self.pending if one is not query]

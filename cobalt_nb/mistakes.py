@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 # %% auto #0
-__all__ = ['did_you_mean', 'whole_number', 'real_number', 'checked_seed', 'refuse_unknown']
+__all__ = ['did_you_mean', 'whole_number', 'real_number', 'checked_seed', 'refuse_unknown', 'checked_units']
 
 # %% ../nbs/optimizer/mistakes.ipynb #54a1b8ac
 def did_you_mean(word: Any, options: Iterable[Any]) -> str:
@@ -52,9 +52,24 @@ def refuse_unknown(owner: str, unknown: Iterable[str], options: Iterable[str]) -
     for name in unknown:
         raise TypeError(f"{owner} has no argument {name!r}{did_you_mean(name, options)}")
 
+# %% ../nbs/optimizer/mistakes.ipynb #9d01b612
+def checked_units(names: Iterable[str], units: Any) -> dict[str, str]:
+    "Units by name, a text each; an error says which name does not exist."
+    if not isinstance(units, Mapping):
+        raise ValueError(f'units are a dict by name, such as {{"mass": "kg"}}; got {units!r}')
+    names = list(names)
+    for name, unit in units.items():
+        if name not in names:
+            near = did_you_mean(name, names)
+            raise ValueError(f"units: {name!r} is neither a parameter nor a function{near}")
+        if not isinstance(unit, str):
+            raise ValueError(f"the unit of {name!r} must be a text; got {unit!r}")
+    return dict(units)
+
 # %% ../nbs/optimizer/mistakes.ipynb #5ca0397d
 __all__ = [
     "checked_seed",
+    "checked_units",
     "did_you_mean",
     "real_number",
     "refuse_unknown",

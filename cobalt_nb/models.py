@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from typing import Any, cast
 
 import numpy as np
@@ -15,17 +15,18 @@ import torch
 from torch import Tensor
 
 from .algorithms import Posteriors, all_bounds, all_regions, checked_costs
+from .check import Check
 from .confidence import Bounds
 from .failures import Works
 from .fit import FIT_NOISE_FLOOR, HEAVY, Standardizer, Warp
 from .known import within
 from .mistakes import real_number, whole_number
-from .posterior import NOISE_FLOOR, CandidatePosterior, Hyperparameters
+from .posterior import NOISE_FLOOR, RBF, CandidatePosterior, Hyperparameters
 from .problem import Interval
 from .records import Archive
 from .roi import Regions
 from .spaces import Pool, Problem
-from .surrogate import Surrogate
+from .surrogate import BEND, ROUGH, Surrogate
 
 # %% auto #0
 __all__ = ['BETA', 'MODES', 'SurrogateMaker', 'WORKS', 'Settings', 'checked_settings', 'checked_noise', 'Policy', 'fit_to_dict',
@@ -103,7 +104,9 @@ class Policy:
     growth_pool: float = 0.1  # by which the data grow between two fits, over a Pool
     growth_box: float = 0.02  # and in a Box
     noisy: float = 1e-6  # a noise variance above this makes a function noisy
-    heavy: float = HEAVY  # tails that make a constraint warped
+    heavy: float = HEAVY  # tails that make one try to warp a constraint
+    bend: float = BEND  # nats by which the evidence must prefer the warp
+    rough: float = ROUGH  # and the Matérn kernel
     fit_floor: float = FIT_NOISE_FLOOR  # the least noise variance of a fit
     noise_floor: float = NOISE_FLOOR  # and of a posterior
     # exploration
@@ -120,8 +123,25 @@ class Policy:
     leaps: bool = True
     leap_beta: float = 9.0
     leap_gain: float = 1e-3
-    # certificates
-    nats: float = 2.0  # of log density that shorter length scales may lose
+    # the posterior of the optimum
+    paths: int = 64  # joint paths
+    paths_most: int = 320  # and if a small risk needs more
+    path_batch: int = 16  # paths between two looks
+    path_draws: int = 16  # of hyperparameters
+    path_features: int = 512  # cosines of a path
+    path_points: int = 256  # at which a path is looked at, for each dimension
+    path_starts: int = 2  # of local searches on a path, for each dimension
+    path_dims: int = 6  # that count for these two, at most
+    path_steps: int = 20  # of one local search
+    path_checked: int = 8  # paths that are searched harder
+    search_dims: int = 6  # with more, every turn looks for a first feasible point
+    # proof steps
+    proof_dims: int = 3  # real dimensions, at most
+    proof_points: int = 2048  # that are looked at besides the candidates
+    proof_starts: int = 6  # of climbs
+    proof_precision: float = 1e-6  # of their ends
+    proof_gain: float = 1e-6  # of exploitation, below which idle turns prove
+    proof_least: float = 1e-4  # gain that is worth a proof
 
     def changes(self) -> dict[str, Any]:
         "The fields that differ from the defaults."
@@ -133,6 +153,8 @@ class Policy:
 def fit_to_dict(surrogate: Surrogate) -> dict[str, Any]:
     "The hyperparameters of a surrogate and its scale, as plain numbers."
     hyper = asdict(surrogate.hyper) | {"lengthscale": surrogate.hyper.lengthscale.tolist()}
+    if hyper["kernel"] == RBF:
+        hyper.pop("kernel")  # as in journals from before there was another
     warp = asdict(surrogate.warp)
     return {
         "hyper": hyper,
@@ -146,7 +168,8 @@ def _doubts(surrogate: Surrogate) -> dict[str, Any]:
     "What else a fit found out, where there is something."
     labels = {"gain": surrogate.labels.gain} if surrogate.labels else {}
     checked = {"suspected": [surrogate.suspected, surrogate.checked]} if surrogate.checked else {}
-    return labels | checked
+    judged = {"check": [*astuple(surrogate.check)]} if surrogate.check.count else {}
+    return labels | checked | judged
 
 
 def fit_from_dict(surrogate: Surrogate, data: Mapping[str, Any]) -> None:
@@ -159,6 +182,7 @@ def fit_from_dict(surrogate: Surrogate, data: Mapping[str, Any]) -> None:
     surrogate.standardizer = Standardizer(**data["standardizer"])
     surrogate.fitted, surrogate.fitted_cold = data["fitted"]
     surrogate.suspected, surrogate.checked = data.get("suspected", (False, 0))
+    surrogate.check = Check(*data.get("check", ()))
 
 # %% ../nbs/optimizer/models.ipynb #13280ffe
 def make_surrogate(problem: Problem, settings: Settings, policy: Policy, name: str) -> Surrogate:
@@ -173,6 +197,8 @@ def make_surrogate(problem: Problem, settings: Settings, policy: Policy, name: s
         noise=None if sd is None else sd**2,
         growth=policy.growth_pool if isinstance(problem.space, Pool) else policy.growth_box,
         heavy=policy.heavy,
+        bend=policy.bend,
+        rough=policy.rough,
         fit_floor=policy.fit_floor,
         noise_floor=policy.noise_floor,
     )
@@ -195,6 +221,7 @@ class Models:
         make: SurrogateMaker = make_surrogate,
     ):
         self.problem, self.settings, self.policy = problem, settings, policy or Policy()
+        self.make = make
         exact = cast(dict[str, Surrogate], problem.exact.functions)  # they stand in for surrogates
         self.surrogates = {
             name: exact[name] if name in exact else make(problem, settings, self.policy, name)

@@ -42,19 +42,21 @@ from cobalt_nb.events import (
 )
 from .journal import Journal
 from .known import idle
+from .markup import card, spark, table
 from .memory import RunMemory
 from .mistakes import checked_seed
 from .models import BETA, Models, Policy, Settings, checked_settings
 from .pool import PoolRule
-from .records import Archive, Query, split_values
-from .results import Result, make_result
+from .records import Archive, Query, best_so_far, seen_feasible, split_values
+from .results import Behind, Result, make_result
 from .roi import Certificate
 from .rules import Rule, replicate
 from .spaces import Box, Pool, Problem
+from .tables import table_rows, waiting_table
 from .threads import Turn, one_thread
 
 # %% auto #0
-__all__ = ['make_rule', 'plausible', 'Cobalt']
+__all__ = ['make_rule', 'plausible', 'explained', 'Cobalt']
 
 # %% ../nbs/optimizer/cobalt.ipynb #474199bb
 def make_rule(problem: Problem, settings: Settings, policy: Policy) -> Rule:
@@ -73,6 +75,20 @@ def plausible(result: Result, models: Models | None) -> Result:
         means[name] = sign * min(max(sign * means[name], low), high)
     return replace(result, model=replace(result.model, mean=means)) if means else result
 
+# %% ../nbs/optimizer/cobalt.ipynb #2fe95928
+def explained(found: Certificate, before: tuple[int, Certificate] | None) -> Certificate:
+    "A certificate that says why its interval reaches beyond the one before, if it does."
+    silent = {"infeasible", "model rejected"}  # they give no interval
+    if before is None or silent & {found.status, before[1].status}:
+        return found
+    n, old = before
+    slack = found.tolerance + 0.01 * abs(old.gap) if math.isfinite(old.gap) else math.inf
+    if found.lower >= old.lower - slack and found.upper <= old.upper + slack:
+        return found
+    interval = f"[{old.lower:.6g}, {old.upper:.6g}]"
+    note = f"after {n} evaluations it was {interval}, by a fit that the data have changed since"
+    return replace(found, note=f"{found.note}; {note}" if found.note else note)
+
 # %% ../nbs/optimizer/cobalt.ipynb #21648ae9
 class Cobalt:
     """An optimiser for an expensive objective under expensive constraints.
@@ -88,6 +104,7 @@ class Cobalt:
     - `n_init`: evaluations before the first model, by default the dimension of the cube + 2.
     - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}.
     - `known`: functions of a point that need no evaluation: constraints, or the objective.
+    - `units`: words for plots and pages, such as {"mass": "kg"}.
     - `journal`: a new file for every ask and tell.
     - `policy`: tuning constants, for experiments with the method itself.
     """
@@ -109,11 +126,12 @@ class Cobalt:
         seed: int = 0,
         bounds: Mapping[str, Any] | None = None,
         known: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None,
+        units: Mapping[str, str] | None = None,
         journal: str | Path | None = None,
         policy: Policy | None = None,
     ):
         limits, policy = {} if constraints is None else constraints, policy or Policy()
-        facts = (bounds or {}, known or {})
+        facts = (bounds or {}, known or {}, {} if units is None else units)
         problem = Problem(space, objective, limits, maximize, *facts)
         settings = checked_settings(
             problem, mode, beta, delta, noise, n_init, checked_seed(seed), decoupled, costs
@@ -147,6 +165,7 @@ class Cobalt:
         self.memory, self._turn = RunMemory(self.problem, journal), Turn()
         self._blank, self._whole = self._copied(models, rule), True
         self._said: set[str] = set()  # warnings
+        self._intervals: dict[tuple[float, str], tuple[int, Certificate]] = {}  # as last told
 
     def _copied(self, *parts: Any) -> tuple[Any, ...]:
         "Copies of models and rule that share the problem."
@@ -270,6 +289,10 @@ class Cobalt:
             event = tell_event(point_text(space, point), told, sds, self.settings.decoupled)
             memory.change(event, lambda: memory.remember(point, told, sds))
 
+    def waiting(self) -> pd.DataFrame:
+        "What was asked and not yet told, as a table to fill in."
+        return waiting_table(self.pending, self.problem)
+
     def withdraw(self, query: Query) -> None:
         "Take back a query that will not be answered: it is pending no longer."
         with self._turn:
@@ -352,33 +375,51 @@ class Cobalt:
         constraints: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Cobalt:
-        "An optimiser that starts from a table with a column for each parameter and function."
+        """An optimiser that starts from a table, such as the history of another one.
+
+        It has a column for each parameter and function; standard errors are in `mass_error`.
+        An empty entry was not tried, a row without values failed. Other columns are kept.
+        """
         opt = cls(space, objective, constraints, **settings)
-        needed = (*opt.problem.space.names, *opt.problem.unknown)
-        if missing := [name for name in needed if name not in frame]:
-            raise ValueError(f"the table has no column {missing[0]!r}")
-        functions = [name for name in opt.problem.functions if name in frame]
-        for row in frame.to_dict("records"):
-            point = {name: row[name] for name in opt.problem.space.names}
-            opt.tell(point, {name: row[name] for name in functions if not pd.isna(row[name])})
+        for row in table_rows(frame, opt.problem):
+            opt.tell(*row)
         return opt
 
-    def certificate(self, delta: float | None = None, tolerance: float = 0.0) -> Certificate:
-        "What is known of the optimum with probability at least 1 − `delta`, in the user's units."
-        return self._judged(delta, tolerance)[0]
+    def certificate(
+        self,
+        delta: float | None = None,
+        tolerance: float | str = "auto",
+        kind: str | None = None,
+    ) -> Certificate:
+        """What is known of the optimum with probability at least 1 − `delta`, in the user's units.
 
-    def result(self, tolerance: float = 0.0) -> Result:
+        - `tolerance`: the gap that counts as certified; "auto" is 2e-5 of the objective's spread.
+        - `kind`: "lemma", "posterior", or None: the one that suits the space.
+        """
+        return self._judged(delta, tolerance, kind)[0]
+
+    def result(self, tolerance: float | str = "auto") -> Result:
         "The best point so far, and what is known of the optimum."
         with self._turn:
             found, models = self._judged(None, tolerance)
-            return plausible(make_result(self.archive, found, models), models)
+            result = plausible(make_result(self.archive, found, models), models)
+            why = tuple(self.memory.reasons()), tuple(self.pending)
+            return replace(result, behind=Behind(models, self.archive.copy(), *why))
 
-    def _judged(self, delta: float | None, tolerance: float) -> tuple[Certificate, Models | None]:
+    def report(self, path: str | Path) -> Path:
+        "Write a page about the run so far, one file of HTML that needs no network; its path."
+        return self.result().report(path)
+
+    def _judged(
+        self, delta: float | None, tolerance: float | str, kind: str | None = None
+    ) -> tuple[Certificate, Models | None]:
         delta = self.settings.delta if delta is None else delta
         with self._turn, one_thread:
             self._repair()
-            parts = self.problem, self.settings, self.models.policy, self.archive
-            return judge(*parts, self.models.fits(), delta, tolerance)
+            found, models = judge(self.models, self.archive, delta, tolerance, kind)
+            before = self._intervals.get((delta, found.kind))
+            self._intervals[delta, found.kind] = len(self.archive), found
+            return explained(found, before), models
 
     def close(self) -> None:
         "Let others write the journal; a later ask or tell takes it back, if nobody has."
@@ -412,6 +453,18 @@ class Cobalt:
         n, waiting = len(self.archive), len(self.pending)
         counts = f"{n} evaluation{'s' * (n != 1)}, {waiting} pending"
         return f"{type(self).__name__}({goal} over {self.problem.space!r}, {counts})"
+
+    def _repr_html_(self) -> str:
+        run = self.archive.frame(), self.problem
+        values, best = run[0][self.problem.objective], best_so_far(*run)
+        good = seen_feasible(*run).tolist()
+        known = lambda end: end if math.isfinite(end) else None
+        constraints = self.problem.constraints.items()
+        limits = [(name, known(one.lower), known(one.upper)) for name, one in constraints]
+        listed = table(("constraint", "at least", "at most"), limits) if limits else ""
+        drawn = spark([float(v) for v in values], good, best.tolist())
+        head = "nothing feasible yet" if not any(good) else f"best feasible {best[-1]:.6g}"
+        return card(repr(self), head, listed, drawn)
 
 # %% ../nbs/optimizer/cobalt.ipynb #bd31d5e5
 __all__ = [

@@ -241,7 +241,7 @@ def decoupled(
 class StopAtGap:
     """A callback of `study.optimize`: stops when the certificate's gap is at most `tolerance`.
 
-    - `tolerance`: in the units of the objective.
+    - `tolerance`: in the units of the objective; "auto" is 2e-5 of its spread.
     - `delta`: the risk of the certificate; None takes the sampler's.
     - `every`: the certificate is asked for after every so many trials.
     - `reader`: who gives it; None is the study's sampler, which must be a `CobaltSampler`.
@@ -261,7 +261,7 @@ class StopAtGap:
 
     def __init__(
         self,
-        tolerance: float,
+        tolerance: float | str = "auto",
         delta: float | None = None,
         every: int = 5,
         reader: StudyReader | None = None,
@@ -279,7 +279,7 @@ class StopAtGap:
             )
         if (trial.number + 1) % self.every == 0 and shared_space(study.get_trials(deepcopy=False)):
             self.found = reader.certificate(study, self.delta, self.tolerance)
-            if self.found.status != "undecided":
+            if self.found.status in ("certified", "infeasible"):
                 study.stop()
 
 # %% ../nbs/tools/optuna.ipynb #096cbba7

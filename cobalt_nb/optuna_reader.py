@@ -395,13 +395,17 @@ class StudyReader:
         return memory
 
     def certificate(
-        self, study: Study, delta: float | None = None, tolerance: float = 0.0
+        self,
+        study: Study,
+        delta: float | None = None,
+        tolerance: float | str = "auto",
+        kind: str | None = None,
     ) -> Certificate:
         "What is known of the study's constrained optimum with probability at least 1 − `delta`."
         with self._lock:
-            return self.memory(study).opt.certificate(delta, tolerance)
+            return self.memory(study).opt.certificate(delta, tolerance, kind)
 
-    def result(self, study: Study, tolerance: float = 0.0) -> Result:
+    def result(self, study: Study, tolerance: float | str = "auto") -> Result:
         "The best point so far, with Optuna's parameters, and what is known of the optimum."
         with self._lock:
             memory = self.memory(study)

@@ -29,13 +29,13 @@ from .records import Query
 from .roi import Regions
 from .rules import widened_view
 from .scenes import MET, Scene, acquisitions, draw_plane, draw_step, step_axes
-from .spaces import Box, Pool
+from .spaces import Box, Pool, Problem
 from .style import around, new_axes
 
 # %% auto #0
 __all__ = ['Parameter', 'Functions', 'PLAYER', 'column_parameter', 'parameters', 'axis_values', 'grid', 'Outlook', 'fitted',
-           'user_units', 'box_view', 'pool_view', 'look_ahead', 'scene', 'scale_axis', 'drawable', 'plot_regions',
-           'scenes', 'draw_frame', 'animate_steps', 'Images', 'player']
+           'user_units', 'box_view', 'pool_view', 'look_ahead', 'scene', 'with_units', 'scale_axis', 'drawable',
+           'plot_regions', 'scenes', 'draw_frame', 'animate_steps', 'Images', 'player']
 
 # %% ../nbs/optimizer/outlook.ipynb #1f1531ec
 Parameter = Real | Integer | Categorical
@@ -54,7 +54,12 @@ def parameters(space: Box | Pool) -> dict[str, Parameter]:
         return space.parameters
     columns = {name: space.frame[name] for name in space.names}
     several = {name: column for name, column in columns.items() if column.nunique() > 1}
-    return {name: column_parameter(column) for name, column in several.items()}
+    return {
+        name: Categorical(tuple(column.unique()))
+        if name in space.labels
+        else column_parameter(column)
+        for name, column in several.items()
+    }
 
 # %% ../nbs/optimizer/outlook.ipynb #ecf025bb
 def axis_values(parameter: Parameter, n: int) -> list[Any]:
@@ -164,6 +169,14 @@ def scene(opt: Cobalt, n: int = 200, truth: Functions | None = None) -> Scene:
     )
 
 # %% ../nbs/optimizer/outlook.ipynb #7fd87709
+def with_units(axes: Any, problem: Problem) -> Any:
+    "The axes, with its unit behind every label that is a name."
+    for ax in np.ravel(np.asarray(axes, dtype=object)):
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_label_text(problem.labelled(axis.get_label_text()))
+    return axes
+
+
 def scale_axis(set_scale: Callable[[str], None], parameter: Parameter) -> None:
     "A logarithmic axis for a parameter on a logarithmic scale."
     if getattr(parameter, "log", False):
@@ -203,7 +216,7 @@ def plot_regions(
     last = place if len(found) == 2 else place[-1]
     for set_scale, parameter in zip((last.set_xscale, last.set_yscale), found.values()):
         scale_axis(set_scale, parameter)
-    return place
+    return with_units(place, opt.problem)
 
 # %% ../nbs/optimizer/outlook.ipynb #2e60bfac
 def scenes(opt: Cobalt, functions: Functions, n: int) -> list[Scene]:
@@ -290,4 +303,5 @@ __all__ = [
     "scale_axis",
     "scene",
     "user_units",
+    "with_units",
 ]  # what other rooms and users rely on

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 # %% auto #0
-__all__ = ['Parameter', 'Real', 'Integer', 'Categorical', 'as_parameter', 'copied']
+__all__ = ['Parameter', 'Real', 'Integer', 'Categorical', 'as_parameter', 'copied', 'described', 'described_column']
 
 # %% ../nbs/optimizer/parameters.ipynb #f5b826f8
 @dataclass(frozen=True)
@@ -235,11 +236,29 @@ def _copy(value: Any) -> Any:
     except Exception:  # a label may be any object
         return value
 
+# %% ../nbs/optimizer/parameters.ipynb #3bdab7cf
+def described(parameter: Parameter) -> tuple[str, str]:
+    "What kind a parameter is, and from where to where it goes."
+    if isinstance(parameter, Categorical):
+        return "label", ", ".join(map(str, parameter.labels))
+    kind = "integer" if isinstance(parameter, Integer) else "real"
+    return kind + ", logarithmic" * parameter.log, f"{parameter.low:g} to {parameter.high:g}"
+
+
+def described_column(column: pd.Series, labels: bool = False) -> tuple[str, str]:
+    "The same of a column of a table."
+    if not labels and pd.api.types.is_numeric_dtype(column):
+        return "numbers", f"{column.min():g} to {column.max():g}"
+    found = [str(one) for one in column.unique()]
+    return "labels", ", ".join(found[:6]) + ", …" * (len(found) > 6)
+
 # %% ../nbs/optimizer/parameters.ipynb #649d3971
 __all__ = [
     "as_parameter",
     "Categorical",
     "copied",
+    "described",
+    "described_column",
     "Integer",
     "Parameter",
     "Real",

@@ -22,6 +22,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from .confidence import Bounds
+from .insight import with_columns
 from .models import estimates
 from .optimizer import Cobalt
 from cobalt_nb.outlook import (
@@ -36,8 +37,9 @@ from cobalt_nb.outlook import (
     scale_axis,
     scene,
     user_units,
+    with_units,
 )
-from .records import best_index, feasible_column, seen_feasible
+from .records import best_index, best_so_far, feasible_column, seen_feasible
 from .results import Result
 from .scenes import Scene, acquisitions, draw_step, largest, plot_step, step_axes
 from .spaces import Box, Categorical, Pool, Problem
@@ -50,14 +52,15 @@ from cobalt_nb.style import (
     new_axes,
     stay_near,
 )
+from .tradeoffs import closing
 
 # %% auto #0
 __all__ = ['KINDS', 'MARKERS', 'draw_reward', 'plot_reward', 'model_bounds', 'best_point', 'first_certificate', 'replayed',
-           'exact_lines', 'widths', 'block', 'slice_through', 'draw_bars', 'draw_slice', 'draw_rug', 'as_text',
-           'panels', 'draw_column', 'plot_slices', 'best_so_far', 'plot_trace', 'certified_intervals', 'draw_interval',
-           'plot_certificate', 'history_of', 'shades', 'draw_pair', 'pair', 'plot_pairs', 'heights', 'draw_scale',
-           'plot_parallel', 'Scene', 'acquisitions', 'animate_steps', 'draw_step', 'grid', 'largest', 'player',
-           'plot_regions', 'plot_step', 'scene', 'step_axes']
+           'exact_lines', 'slice_through', 'draw_bars', 'draw_slice', 'draw_rug', 'as_text', 'panels', 'draw_column',
+           'plot_slices', 'plot_trace', 'certified_intervals', 'draw_interval', 'plot_certificate', 'history_of',
+           'shades', 'draw_pair', 'pair', 'plot_pairs', 'heights', 'draw_scale', 'plot_parallel', 'Scene',
+           'acquisitions', 'animate_steps', 'draw_step', 'grid', 'largest', 'player', 'plot_regions', 'plot_step',
+           'scene', 'step_axes']
 
 # %% ../nbs/optimizer/plots.ipynb #8505782d
 _all_ = ["Scene", "acquisitions", "animate_steps", "draw_step", "grid", "largest", "player"]
@@ -107,7 +110,7 @@ def replayed(opt: Cobalt, n: int) -> Cobalt:
     if not opt.settings.decoupled:
         del settings["costs"]
     settings |= {"maximize": problem.maximize, "policy": opt.models.policy}
-    settings |= {"bounds": problem.bounds, "known": problem.known}
+    settings |= {"bounds": problem.bounds, "known": problem.known, "units": problem.units}
     rows, named = opt.archive.frame().head(n), (problem.objective, problem.constraints)
     return Cobalt.from_frame(rows, problem.space, *named, **settings)
 
@@ -122,30 +125,12 @@ def exact_lines(opt: Cobalt, points: Sequence[Mapping[str, Any]]) -> dict[str, B
     return found
 
 # %% ../nbs/optimizer/plots.ipynb #2bff6689
-def widths(space: Box | Pool) -> dict[str, int]:
-    "How many columns of the cube each parameter takes."
-    if isinstance(space, Box):
-        return {name: parameter.width for name, parameter in space.parameters.items()}
-    one = pd.api.types.is_numeric_dtype
-    return {name: 1 if one(column) else column.nunique() for name, column in space.frame.items()}
-
-
-def block(space: Box | Pool, name: str) -> slice:
-    "The columns of the cube that belong to a parameter."
-    width, before = widths(space), space.names[: space.names.index(name)]
-    start = sum(width[key] for key in before)
-    return slice(start, start + width[name])
-
-
 def slice_through(
     space: Box | Pool, x: Mapping[str, Any], name: str, n: int = 120
 ) -> tuple[list[Any], Tensor]:
     "Values (m,) of one parameter, and the points with them, else as `x`, in the cube (m, dim)."
-    parameter = parameters(space)[name]
-    values = axis_values(parameter, n)
-    cube = space.encode(x).repeat(len(values), 1)
-    cube[:, block(space, name)] = torch.from_numpy(parameter.encode(values))
-    return values, cube
+    values = axis_values(parameters(space)[name], n)
+    return values, with_columns(space, x, {name: values})
 
 # %% ../nbs/optimizer/plots.ipynb #64107f22
 def draw_bars(
@@ -223,16 +208,9 @@ def plot_slices(
         stay_near(row[0], twin.archive.frame()[name])
         for ax in row if name in twin.problem.constraints else ():
             draw_limits(ax, twin.problem.constraints[name])
-    return axes
+    return with_units(axes, twin.problem)
 
 # %% ../nbs/optimizer/plots.ipynb #1bdbc152
-def best_so_far(history: pd.DataFrame, problem: Problem) -> np.ndarray:
-    "The best feasible value (n,) after each evaluation, NaN before there is one."
-    worth = problem.sign * history[problem.objective]
-    value = np.where(seen_feasible(history, problem), worth, np.nan)
-    return problem.sign * np.fmax.accumulate(value)
-
-
 KINDS = {
     "infeasible": COLOURS["infeasible"],
     "not known": COLOURS["undecided"],
@@ -257,19 +235,23 @@ def plot_trace(history: pd.DataFrame, problem: Problem, ax: Axes | None = None) 
     best, blue = best_so_far(history, problem), COLOURS["objective"]
     ax.step(number, best, where="post", color=blue, lw=1.2, label="best feasible")
     limits = around(value[kind == "feasible"].to_numpy()) if "feasible" in kind else None
-    ax.set(xlabel="evaluation", ylabel=problem.objective, ylim=limits)
+    ax.set(xlabel="evaluation", ylabel=problem.labelled(problem.objective), ylim=limits)
     legend_above(ax)
     return ax
 
 # %% ../nbs/optimizer/plots.ipynb #e6a53991
 def certified_intervals(opt: Cobalt, every: int | None = None) -> pd.DataFrame:
-    """The interval of the optimum, a row for each `every` evaluations and for the last.
+    """The interval of the optimum after some of the evaluations, the last among them.
 
-    Columns: evaluation, lower, upper, status, and the best feasible value.
+    Columns: evaluation, lower, upper, status, and the best feasible value. `every`: a row for
+    each so many evaluations, as it would have been told then; by default a few checkpoints.
     """
     total, best = len(opt.archive), best_so_far(opt.archive.frame(), opt.problem)
-    every = every or max(1, total // 20)
-    rows = []
+    result = opt.result() if every is None else None
+    if result and result.behind and result.behind.models and result.certificate:
+        steps = closing(result.behind.models, opt.archive, result.certificate, most=8)
+        return steps.assign(best=[best[n - 1] for n in steps["evaluation"]])
+    every, rows = every or max(1, total), []
     for n in list(range(total, first_certificate(opt) - 1, -every))[::-1]:
         found = replayed(opt, n).certificate()
         ends = {"evaluation": n, "lower": found.lower, "upper": found.upper}
@@ -297,7 +279,7 @@ def plot_certificate(
     "The interval of the optimum over the evaluations of an optimiser, or of a journal."
     opt, ax = source if isinstance(source, Cobalt) else Cobalt.load(source), ax or new_axes()
     draw_interval(ax, certified_intervals(opt, every))
-    ax.set(xlabel="evaluation", ylabel=opt.problem.objective)
+    ax.set(xlabel="evaluation", ylabel=opt.problem.labelled(opt.problem.objective))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend_above(ax, 2)
     return ax
@@ -309,10 +291,10 @@ def history_of(source: Cobalt | Result) -> tuple[Problem, pd.DataFrame]:
 
 
 def shades(frame: pd.DataFrame, problem: Problem) -> ScalarMappable:
-    "Colours for the feasible values of the objective in a history, the lightest for the best."
+    "Colours for the feasible values of the objective in a history, the darkest for the best."
     values = frame[problem.objective][seen_feasible(frame, problem)].dropna()
     low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
-    return ScalarMappable(Normalize(low, high), "cividis" if problem.maximize else "cividis_r")
+    return ScalarMappable(Normalize(low, high), "cividis_r" if problem.maximize else "cividis")
 
 # %% ../nbs/optimizer/plots.ipynb #711df99f
 def draw_pair(ax: Axes, points: pd.DataFrame, colours: ScalarMappable) -> None:
@@ -360,9 +342,9 @@ def plot_pairs(
         scale_axis(ax.set_xscale, known[x])
         scale_axis(ax.set_yscale, known[y])
         ax.set(xlabel=x if row == len(axes) - 1 else "", ylabel=y if column == 0 else "")
-    label = f"{problem.objective}, if feasible"
+    label = f"{problem.labelled(problem.objective)}, if feasible"
     axes[0, 0].figure.colorbar(colours, ax=axes, label=label, shrink=0.8)
-    return axes
+    return with_units(axes, problem)
 
 # %% ../nbs/optimizer/plots.ipynb #39828e40
 def heights(column: pd.Series) -> tuple[np.ndarray, dict[float, str]]:
@@ -400,9 +382,11 @@ def plot_parallel(
         ax.plot(y, color=colour, lw=1.4, zorder=2)
     for place, (_, labels) in enumerate(columns):
         draw_scale(ax, place, labels)
-    ax.set(xticks=range(len(names)), xticklabels=names, yticks=[], xlim=(-0.1, len(names) - 0.6))
+    shown = [problem.labelled(name) for name in names]
+    ax.set(xticks=range(len(names)), xticklabels=shown, yticks=[], xlim=(-0.1, len(names) - 0.6))
     ax.spines[:].set_visible(False)
-    ax.figure.colorbar(colours, ax=ax, label=f"{problem.objective}, if feasible")
+    label = f"{problem.labelled(problem.objective)}, if feasible"
+    ax.figure.colorbar(colours, ax=ax, label=label)
     return ax
 
 # %% ../nbs/optimizer/plots.ipynb #8d34195e

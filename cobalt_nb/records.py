@@ -5,6 +5,7 @@
 # %% ../nbs/optimizer/records.ipynb #7a85241a
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,13 +17,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from .markup import card, table
 from .mistakes import did_you_mean
 from .problem import feasible, margin
 from .spaces import Problem
 
 # %% auto #0
 __all__ = ['Told', 'split_values', 'checked_values', 'plain_scalar', 'Archive', 'free_name', 'feasible_column', 'seen_feasible',
-           'lacking_sentence', 'penalty_sentence', 'Query', 'Suggestion', 'violation', 'best_index']
+           'best_so_far', 'lacking_sentence', 'penalty_sentence', 'Query', 'Suggestion', 'violation', 'best_index']
 
 # %% ../nbs/optimizer/records.ipynb #4e5341e4
 class Told(NamedTuple):
@@ -104,6 +106,12 @@ class Archive:
 
     def __len__(self) -> int:
         return len(self.points)
+
+    def copy(self) -> Archive:
+        "The same evaluations; what is added to one is not in the other."
+        twin = copy.copy(self)
+        vars(twin).update({k: list(v) for k, v in vars(self).items() if isinstance(v, list)})
+        return twin
 
     def add(
         self,
@@ -215,6 +223,13 @@ def seen_feasible(history: pd.DataFrame, problem: Problem) -> np.ndarray:
     "Whether each row (n,) of a history is feasible as measured; what is unknown is not."
     return history[feasible_column(problem)].eq(True).to_numpy(dtype=bool)
 
+
+def best_so_far(history: pd.DataFrame, problem: Problem) -> np.ndarray:
+    "The best feasible value (n,) after each evaluation, NaN before there is one."
+    worth = problem.sign * history[problem.objective]
+    value = np.where(seen_feasible(history, problem), worth, np.nan)
+    return problem.sign * np.fmax.accumulate(value)
+
 # %% ../nbs/optimizer/records.ipynb #aeb6b989
 def lacking_sentence(asked: Iterable[str], values: Mapping[str, Any]) -> str:
     "Which of the functions that were `asked` for have no key in the answer; empty if all have."
@@ -269,6 +284,10 @@ class Query:
     roi_share: float = 1.0  # of the candidates, still in the region of interest
     gap: float = math.inf  # of the optimum's interval at the exploration's β, in the user's units
 
+    def _repr_html_(self) -> str:
+        asked = f"evaluate {', '.join(self.functions)}"
+        return card("Query", asked, table(("parameter", "value"), self.x.items()), self.reason)
+
 # %% ../nbs/optimizer/records.ipynb #b4c7fd1f
 class Suggestion(NamedTuple):
     "What a rule proposes: a point, and what a `Query` says about it."
@@ -304,6 +323,7 @@ def best_index(archive: Archive, values: Mapping[str, np.ndarray] | None = None)
 __all__ = [
     "Archive",
     "best_index",
+    "best_so_far",
     "checked_values",
     "feasible_column",
     "free_name",

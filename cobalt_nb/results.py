@@ -5,25 +5,31 @@
 # %% ../nbs/optimizer/results.ipynb #2030f79a
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .markup import Raw, card, spark, table
 from .models import Models, estimates
 from .noise import pooled_variance
+from .optimum import Chance, posterior_of_optimum
 from .problem import Interval, feasible
-from .records import Archive, best_index
+from .records import Archive, Query, best_index, best_so_far, seen_feasible
 from .roi import Certificate
 from .rules import log_feasibility
+from .sharing import Shared
 from .spaces import Problem
+from .threads import one_thread
 
 # %% auto #0
-__all__ = ['Modelled', 'modelled', 'chance_met', 'measured', 'single_error', 'Result', 'make_result', 'is_feasible',
-           'result_message']
+__all__ = ['Modelled', 'modelled', 'chance_met', 'measured', 'single_error', 'Behind', 'Result', 'make_result', 'counted',
+           'is_feasible', 'result_message']
 
 # %% ../nbs/optimizer/results.ipynb #3573ff51
 @dataclass(frozen=True)
@@ -84,14 +90,24 @@ def single_error(models: Models, name: str) -> float:
 
 # %% ../nbs/optimizer/results.ipynb #343377fd
 @dataclass(frozen=True)
-class Result:
+class Behind:
+    "What a result was made from, which a page about it shows."
+
+    models: Models | None  # fitted to all evaluations; None if there were too few
+    archive: Archive
+    reasons: tuple[str, ...] = ()  # why each evaluation was asked for; empty if nobody asked
+    pending: tuple[Query, ...] = ()  # what is asked and not yet told
+
+
+@dataclass(frozen=True)
+class Result(Shared):
     "The best point so far and what is known of the optimum."
 
     x: dict[str, Any]  # the best feasible point, or the least violating one
     value: float  # the objective as measured there, NaN if it was not
     constraints: dict[str, float]  # the constraints as measured there
     feasible: bool | None  # None: not measured there, so not known
-    status: str  # "certified", "undecided" or "infeasible"
+    status: str  # "certified", "undecided", "infeasible" or "model rejected"
     message: str
     lower: float  # bounds of the constrained optimum
     upper: float
@@ -100,11 +116,24 @@ class Result:
     errors: dict[str, float] = field(default_factory=dict)  # standard errors of the measurements
     model: Modelled = field(default_factory=Modelled)  # beside the measurements
     noise: dict[str, str] = field(default_factory=dict)  # which function is noisy, and why
+    certificate: Certificate | None = field(default=None, repr=False)  # behind the bounds
+    count: Callable[[], Chance] | None = field(default=None, repr=False, compare=False)
+    behind: Behind | None = field(default=None, repr=False, compare=False)
 
     @property
     def gap(self) -> float:
         "How much better the optimum can be than what is surely reached."
         return self.upper - self.lower
+
+    @property
+    def chance(self) -> Chance | None:
+        "What draws of the optimum say, counted now if they were not: it takes a second or two."
+        counted = self.certificate.chance if self.certificate else None
+        return counted if counted or not self.count else self.count()
+
+    def __getstate__(self) -> dict[str, Any]:
+        "A copy for another process keeps what was counted, and not the models to count with."
+        return vars(self) | {"count": None, "behind": None}
 
     def __str__(self) -> str:
         return "\n".join(_report_lines(self))
@@ -114,6 +143,15 @@ class Result:
         from cobalt_nb.plots import plot_trace
 
         return plot_trace(self.history, self.problem, ax=ax)
+
+    def report(self, path: str | Path) -> Path:
+        "Write a page about this run, one file of HTML that needs no network; its path."
+        from cobalt_nb.page import write_page
+
+        return write_page(self, path)
+
+    def _repr_html_(self) -> str:
+        return _html(self)
 
 # %% ../nbs/optimizer/results.ipynb #c802be11
 def _report_lines(result: Result) -> list[str]:
@@ -165,6 +203,42 @@ def _limits(interval: Interval) -> str:
 def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
+# %% ../nbs/optimizer/results.ipynb #9881e60f
+def _html(result: Result) -> str:
+    "A result as a notebook shows it."
+    told = {result.problem.objective: result.value, **result.constraints}
+    limits = {name: _limits(one) for name, one in result.problem.constraints.items()}
+    rows = [
+        (
+            result.problem.labelled(name),
+            value,
+            _beside(result, name),
+            limits.get(name, _goal(result)),
+        )
+        for name, value in told.items()
+    ]
+    values, good = result.history[result.problem.objective], seen_feasible(*_run(result))
+    drawn = spark([float(v) for v in values], good.tolist(), best_so_far(*_run(result)).tolist())
+    functions = table(("function", "measured", "modelled", "wanted"), rows)
+    point = [(result.problem.labelled(name), value) for name, value in result.x.items()]
+    n = len(result.history)
+    title = f"{result.status}, {n} evaluation{'s' * (n != 1)}"
+    design = table(("parameter", "value"), point) if point else Raw("")
+    return card(title, result.message, functions, design, drawn)
+
+
+def _run(result: Result) -> tuple[pd.DataFrame, Problem]:
+    return result.history, result.problem
+
+
+def _goal(result: Result) -> str:
+    return "as large as possible" if result.problem.maximize else "as small as possible"
+
+
+def _beside(result: Result, name: str) -> str:
+    mean = result.model.mean.get(name, math.nan)
+    return "–" if math.isnan(mean) else f"{mean:.6g} ± {result.model.sd[name]:.2g}"
+
 # %% ../nbs/optimizer/results.ipynb #c67b700e
 def make_result(archive: Archive, found: Certificate, models: Models | None) -> Result:
     """The best evaluation of an archive, with what a certificate says about the optimum.
@@ -196,7 +270,16 @@ def make_result(archive: Archive, found: Certificate, models: Models | None) -> 
         {name: error for name, (_, error) in seen.items()},
         modelled(models, archive, best) if models else Modelled(),
         {name: str(surrogate.verdict) for name, surrogate in surrogates.items()},
+        found,
+        functools.partial(counted, models, archive.copy(), found) if models else None,
     )
+
+
+def counted(models: Models, archive: Archive, found: Certificate) -> Chance:
+    "The odds that draws of the optimum give, at a certificate's risk and tolerance."
+    seed, ways = models.settings.seed, (found.delta, found.tolerance)
+    with one_thread:
+        return posterior_of_optimum(models, archive, *ways, seed)[2]
 
 # %% ../nbs/optimizer/results.ipynb #9d30df4f
 def is_feasible(
@@ -229,6 +312,7 @@ def result_message(archive: Archive, found: Certificate, met: bool | None) -> st
 
 # %% ../nbs/optimizer/results.ipynb #e0693f51
 __all__ = [
+    "Behind",
     "make_result",
     "Modelled",
     "Result",

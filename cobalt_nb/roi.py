@@ -9,12 +9,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .confidence import Bounds, Levels, level_sets
+from .markup import card, table
 
 # %% auto #0
 __all__ = ['ASSUMPTIONS', 'roi_constraint', 'all_of', 'max_on', 'lcb_max', 'roi_objective', 'Regions', 'regions', 'search_region',
@@ -108,13 +109,16 @@ class Certificate:
 
     lower: float  # of the optimal value; -inf if nothing is surely feasible
     upper: float  # of the optimal value; -inf if nothing is feasible
-    status: str  # "certified", "undecided" or "infeasible"
+    status: str  # "certified", "undecided", "infeasible" or "model rejected"
     feasible_share: float  # of the candidates, surely feasible
     roi_share: float  # of the candidates, still of interest
     tolerance: float  # the gap that counts as certified
     delta: float  # the risk
     beta: float  # the bounds are the mean ± beta**0.5 standard deviations
     assumptions: tuple[str, ...] = ASSUMPTIONS
+    kind: str = "lemma"  # or "posterior": the optimum of draws from the models
+    note: str = ""  # what else must be said
+    chance: Any = None  # of a regret within the tolerance, and other odds, if they were counted
 
     @property
     def gap(self) -> float:
@@ -124,17 +128,27 @@ class Certificate:
     @property
     def message(self) -> str:
         "The certificate in a sentence."
+        return f"{self.status}: {self._said}" + f"; {self.note}" * bool(self.note)
+
+    @property
+    def _said(self) -> str:
         sure = f"with probability at least {1 - self.delta:g}"
+        if self.status == "model rejected":
+            return "no bound of the optimum can be given"
         if self.status == "infeasible":
-            return f"infeasible: {sure}, every candidate violates a constraint"
-        where = f"{sure}, the optimum lies in [{self.lower:.4g}, {self.upper:.4g}]"
-        if self.lower == -math.inf or self.upper == math.inf:
-            return (
-                "undecided: no bound of the optimum can be given yet"
-                if self.lower == -math.inf and self.upper == math.inf
-                else f"undecided: if anything is feasible, {where}; one end is open"
-            )
-        return f"{self.status}: {where}; the gap is {self.gap:.2g} (tolerance {self.tolerance:.2g})"
+            return f"{sure}, every point violates a constraint"
+        where = f"{sure}, the optimum lies in [{self.lower:.6g}, {self.upper:.6g}]"
+        if math.isfinite(self.lower) and math.isfinite(self.upper):
+            reached = "; you can stop here" if self.status == "certified" else ""
+            return f"{where}; the gap is {self.gap:.2g} (tolerance {self.tolerance:.2g}){reached}"
+        if math.isinf(self.lower) and math.isinf(self.upper):
+            return "no bound of the optimum can be given yet"
+        return f"if anything is feasible, {where}; one end is open"
+
+    def _repr_html_(self) -> str:
+        names = ("lower", "upper", "gap", "tolerance", "delta", "kind")
+        rows = [(name, getattr(self, name)) for name in names]
+        return card("Certificate", self.message, table((), rows), *self.assumptions)
 
 # %% ../nbs/method/roi.ipynb #c3d28aa8
 def certificate(

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from .journal import Journal, header
-from .loop import Functions, Loop, Point, check_functions, finish, hands, progress_bar
+from .loop import Functions, Loop, Point, check_functions, finish, hands, shown_progress
 from cobalt_nb.mistakes import (
     checked_seed,
     did_you_mean,
@@ -48,7 +48,9 @@ def resumed(
     new = Cobalt(space, objective, constraints, **settings)
     old = Cobalt.load(journal, known=settings.get("known"))
     before, now = (described(opt) for opt in (old, new))
-    if different := [key for key in now if before.get(key) != now[key]]:
+    if units := settings.get("units"):  # mere words, which may be added later
+        object.__setattr__(old.problem, "units", dict(units))
+    if different := [key for key in now if before.get(key) != now[key] and key != "units"]:
         raise ValueError(
             f"{journal} differs in its {different[0]} from what is asked for now; "
             "use another journal, or the same problem and settings"
@@ -131,7 +133,7 @@ def run(given: dict[str, Any], maximize: bool) -> Result:
     objective, journal = given.pop("objective"), given.pop("journal")
     settings = given | {"maximize": maximize, "seed": checked_seed(given["seed"])}
     space, constraints = settings.pop("space"), settings.pop("constraints")
-    facts = (settings["bounds"] or {}, settings["known"] or {})
+    facts = (settings["bounds"] or {}, settings["known"] or {}, settings["units"] or {})
     limits = {} if constraints is None else constraints
     problem = Problem(space, objective, limits, maximize, *facts)
     check_functions(beside_known(functions, problem), problem, settings["decoupled"])
@@ -149,11 +151,10 @@ def driven(opt: Cobalt, functions: Functions, options: Mapping[str, Any], known:
     "Run the loop to its end, beside `known` evaluations that cost nothing, and judge."
     budget, tol, catch, callback = (options[n] for n in ("budget", "tol", "catch", "callback"))
     shown = {"total": budget, "initial": max(len(opt.archive) - known, 0)}
-    hidden, title = not options["progress"], opt.problem.objective
-    with progress_bar(**shown, disable=hidden, desc=title) as bar:
+    with shown_progress(opt, options["progress"], **shown) as bar:
         loop = Loop(opt, functions, budget + known, tol, catch, callback, bar)
         whole = finish(loop, options["workers"])
-    result = opt.result(0.0 if tol is None else tol)
+    result = opt.result("auto" if tol is None else tol)
     return result if whole else interrupted(result, opt, budget + known)
 
 
@@ -165,7 +166,7 @@ def let_go(opt: Cobalt) -> None:
 def checked_options(options: dict[str, Any]) -> dict[str, Any]:
     "The arguments of the loop; an error names what is wrong."
     budget, tol, catch, callback = (options[n] for n in ("budget", "tol", "catch", "callback"))
-    units = "; it is in the objective's units"
+    units = '; it is in the objective\'s units, or "auto"'
     kinds = tuple(catch) if isinstance(catch, (tuple, list, set)) else (catch,)
     if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
         raise ValueError(
@@ -173,7 +174,9 @@ def checked_options(options: dict[str, Any]) -> dict[str, Any]:
         )
     if callback is not None and not callable(callback):
         raise ValueError(f"callback is called as callback(optimiser, query); got {callback!r}")
-    tol = None if tol is None else real_number("tol", tol, 0.0, units)
+    if isinstance(options["progress"], str) and options["progress"] != "live":
+        raise ValueError(f'progress is True, False or "live"; got {options["progress"]!r}')
+    tol = tol if tol is None or tol == "auto" else real_number("tol", tol, 0.0, units)
     return options | {"budget": whole_number("budget", budget, 1), "tol": tol, "catch": kinds}
 
 
@@ -192,12 +195,12 @@ def maximize(
     constraints: Mapping[str, Any] | None = None,
     budget: int = 100,
     *,
-    tol: float | None = None,
+    tol: float | str | None = "auto",
     initial: pd.DataFrame | Sequence[Mapping[str, Any]] | Result | None = None,
     workers: int | Executor | tuple[Executor, int] | None = None,
     catch: type[Exception] | Sequence[type[Exception]] = (),
     callback: Callable[[Cobalt, Query], Any] | None = None,
-    progress: bool = True,
+    progress: bool | str = True,
     journal: str | Path | None = None,
     mode: str | None = None,
     beta: float = BETA,
@@ -209,6 +212,7 @@ def maximize(
     seed: int = 0,
     bounds: Mapping[str, Any] | None = None,
     known: Mapping[str, Callable[[Point], Any]] | None = None,
+    units: Mapping[str, str] | None = None,
     policy: Policy | None = None,
     **unknown: Any,
 ) -> Result:
@@ -220,7 +224,8 @@ def maximize(
     - `objective`: its name. `constraints`: an interval (lower, upper) for each name, None for
       an open end.
     - `budget`: counts evaluations, those of a journal included; decoupled, each is of one function.
-    - `tol`: stop when the certificate's gap is at most this, or nothing is feasible.
+    - `tol`: stop when the certificate's gap is at most this, or nothing is feasible; "auto" is
+      2e-5 of the objective's spread, None never stops before the budget is spent.
     - `initial`: known results, told first, beside the budget: a DataFrame or dicts with
       parameters and values, or the `Result` of an earlier run.
     - `workers`: evaluate so many at once, in threads; or an executor, such as a
@@ -229,9 +234,11 @@ def maximize(
       under `error`. Any other leaves, with all that was told as its attribute `cobalt`.
     - `callback`: called as callback(optimiser, query) after each evaluation; it ends the run if
       it returns True or raises StopIteration.
-    - `progress`: show a bar. `journal`: a file to write to, or to continue.
+    - `progress`: show a bar; "live" shows the trace in a notebook. `journal`: a file to write to,
+      or to continue.
     - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}. `known`: the
       constraints, or the objective, that a function of the point tells without an evaluation.
+    - `units`: words for plots and pages, such as {"mass": "kg"}; they change nothing else.
     - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `policy`: as
       for `Cobalt`.
 
@@ -251,12 +258,12 @@ def minimize(
     constraints: Mapping[str, Any] | None = None,
     budget: int = 100,
     *,
-    tol: float | None = None,
+    tol: float | str | None = "auto",
     initial: pd.DataFrame | Sequence[Mapping[str, Any]] | Result | None = None,
     workers: int | Executor | tuple[Executor, int] | None = None,
     catch: type[Exception] | Sequence[type[Exception]] = (),
     callback: Callable[[Cobalt, Query], Any] | None = None,
-    progress: bool = True,
+    progress: bool | str = True,
     journal: str | Path | None = None,
     mode: str | None = None,
     beta: float = BETA,
@@ -268,6 +275,7 @@ def minimize(
     seed: int = 0,
     bounds: Mapping[str, Any] | None = None,
     known: Mapping[str, Callable[[Point], Any]] | None = None,
+    units: Mapping[str, str] | None = None,
     policy: Policy | None = None,
     **unknown: Any,
 ) -> Result:
@@ -279,7 +287,8 @@ def minimize(
     - `objective`: its name. `constraints`: an interval (lower, upper) for each name, None for
       an open end.
     - `budget`: counts evaluations, those of a journal included; decoupled, each is of one function.
-    - `tol`: stop when the certificate's gap is at most this, or nothing is feasible.
+    - `tol`: stop when the certificate's gap is at most this, or nothing is feasible; "auto" is
+      2e-5 of the objective's spread, None never stops before the budget is spent.
     - `initial`: known results, told first, beside the budget: a DataFrame or dicts with
       parameters and values, or the `Result` of an earlier run.
     - `workers`: evaluate so many at once, in threads; or an executor, such as a
@@ -288,9 +297,11 @@ def minimize(
       under `error`. Any other leaves, with all that was told as its attribute `cobalt`.
     - `callback`: called as callback(optimiser, query) after each evaluation; it ends the run if
       it returns True or raises StopIteration.
-    - `progress`: show a bar. `journal`: a file to write to, or to continue.
+    - `progress`: show a bar; "live" shows the trace in a notebook. `journal`: a file to write to,
+      or to continue.
     - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}. `known`: the
       constraints, or the objective, that a function of the point tells without an evaluation.
+    - `units`: words for plots and pages, such as {"mass": "kg"}; they change nothing else.
     - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `policy`: as
       for `Cobalt`.
 
@@ -304,7 +315,11 @@ def minimize(
 
 # %% ../nbs/optimizer/run.ipynb #5392dc3f
 __all__ = [
+    "beside_known",
+    "checked_options",
+    "driven",
     "Functions",
     "maximize",
     "minimize",
+    "resumed",
 ]  # what other rooms and users rely on

@@ -19,8 +19,18 @@ import torch
 from torch import Tensor
 
 from .known import KnownFunctions, check_goal, checked_bounds, checked_known
-from .mistakes import did_you_mean
-from .parameters import Categorical, Integer, Parameter, Real, as_parameter, copied
+from .markup import card, table
+from .mistakes import checked_units, did_you_mean
+from cobalt_nb.parameters import (
+    Categorical,
+    Integer,
+    Parameter,
+    Real,
+    as_parameter,
+    copied,
+    described,
+    described_column,
+)
 from .problem import as_interval
 
 # %% auto #0
@@ -109,6 +119,10 @@ class Box:
 
     def __repr__(self) -> str:
         return f"Box({', '.join(self.names)})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, *described(one)) for name, one in self.parameters.items()]
+        return card("Box", table(("parameter", "kind", "values"), rows))
 
 # %% ../nbs/optimizer/spaces.ipynb #55acef5c
 Points: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame
@@ -293,6 +307,11 @@ class Pool:
         carried = f"; carried: {', '.join(self.carry)}" if self.carry else ""
         return f"Pool({len(self)} candidates: {', '.join(self.names)}{carried})"
 
+    def _repr_html_(self) -> str:
+        whole = pd.concat([self.frame, self.carried], axis=1)
+        rows = [(k, *described_column(column, k in self.labels)) for k, column in whole.items()]
+        return card(f"Pool of {len(self)} candidates", table(("column", "kind", "values"), rows))
+
 # %% ../nbs/optimizer/spaces.ipynb #3a9340b1
 def _table(rows: Any) -> pd.DataFrame:
     "What the user gave as a DataFrame with a plain index and names for its columns."
@@ -382,6 +401,7 @@ class Problem:
     - `objective`: its name. `maximize`: whether it is to be large or small.
     - `constraints`: a dict from names to `(lower, upper)`, with None for an open end.
     - `bounds`: what an unknown function cannot leave. `known`: functions that need no evaluation.
+    - `units`: words for plots and pages, such as {"mass": "kg"}.
 
     >>> Problem({"span": (8.0, 12.0)}, "lift", {"stress": (None, 250e6)}).functions
     ('lift', 'stress')
@@ -393,6 +413,7 @@ class Problem:
     maximize: bool = True
     bounds: Mapping[str, Any] = field(default_factory=dict)
     known: Mapping[str, Any] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)  # of parameters and functions, to show
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "space", as_space(self.space))
@@ -414,6 +435,8 @@ class Problem:
         object.__setattr__(self, "known", checked_known(self.functions, self.known))
         bounds = checked_bounds(self.constraints, self.unknown, self.bounds)
         object.__setattr__(self, "bounds", bounds)
+        names = (*self.space.names, *self.space.carry, *self.functions)
+        object.__setattr__(self, "units", checked_units(names, self.units))
         _ = self.exact  # which refuses a function without values
 
     @property
@@ -435,6 +458,10 @@ class Problem:
     def sign(self) -> float:
         "+1 to maximise, -1 to minimise: the objective times this is what the method maximises."
         return 1.0 if self.maximize else -1.0
+
+    def labelled(self, name: str) -> str:
+        "A name with its unit, if it has one."
+        return f"{name} [{self.units[name]}]" if name in self.units else name
 
 # %% ../nbs/optimizer/spaces.ipynb #1c9fb31e
 __all__ = [

@@ -56,7 +56,7 @@ def use_style(picture: str = "svg") -> None:
 # %% ../nbs/method/style.ipynb #1b7a0b19
 def new_axes(width: float = 5.0, height: float = 2.6) -> Axes:
     "One axis in a new figure, in inches."
-    return plt.subplots(figsize=(width, height))[1]
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def legend_above(ax: Axes, columns: int = 3, **options: Any) -> None:

@@ -5,6 +5,7 @@
 # %% ../nbs/optimizer/surrogate.ipynb #3178d005
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .check import Check
 from cobalt_nb.fit import (
     FIT_NOISE_FLOOR,
     HEAVY,
@@ -28,14 +30,23 @@ from cobalt_nb.fit import (
 )
 from .labels import Labels, shows_labels
 from .noise import NoiseVerdict, noise_bounds, noise_verdict, pooled_variance
-from .posterior import NOISE_FLOOR, CandidatePosterior, Hyperparameters
+from cobalt_nb.posterior import (
+    MATERN,
+    NOISE_FLOOR,
+    RBF,
+    CandidatePosterior,
+    GrowingFactor,
+    Hyperparameters,
+)
 from .problem import Interval, feasible
 
 # %% auto #0
-__all__ = ['SUSPICION', 'IGNORED', 'FIT_POINTS', 'Surrogate']
+__all__ = ['SUSPICION', 'BEND', 'ROUGH', 'IGNORED', 'FIT_POINTS', 'Surrogate']
 
 # %% ../nbs/optimizer/surrogate.ipynb #b558af15
 SUSPICION = 3.0  # of log density, by which noise must explain the data better
+BEND = 5.0  # of log density, by which a warp must explain the data better
+ROUGH = 5.0  # and by which the Matérn kernel must
 IGNORED = 1.0  # a variance with which a repeated observation counts for nothing
 FIT_POINTS = 300  # observations that a fit looks at
 
@@ -46,6 +57,8 @@ class Surrogate:
     `noise` is a variance, a pair of bounds, or None: deterministic unless replicates differ.
     """
 
+    known = False  # whether the hyperparameters are given, and not fitted
+
     def __init__(
         self,
         d: int,
@@ -55,6 +68,8 @@ class Surrogate:
         learn_outputscale: bool = False,
         growth: float = 0.1,
         heavy: float = HEAVY,
+        bend: float = BEND,
+        rough: float = ROUGH,
         fit_floor: float = FIT_NOISE_FLOOR,
         noise_floor: float = NOISE_FLOOR,
     ):
@@ -62,10 +77,12 @@ class Surrogate:
         self.y = self.errors = torch.empty(0, dtype=torch.float64)
         self.repeated = torch.empty(0, dtype=torch.bool)  # at a point that was observed before
         self.noise = noise if noise is None or isinstance(noise, tuple) else (noise, noise)
-        self.learn_outputscale, self.growth, self.heavy = learn_outputscale, growth, heavy
+        self.learn_outputscale, self.growth = learn_outputscale, growth
+        self.heavy, self.bend, self.rough = heavy, bend, rough
         self.fit_floor, self.noise_floor = fit_floor, noise_floor
         self.fitted, self.fitted_cold = 0, 0  # numbers of observations at the last fits
         self.suspected, self.checked = False, 0  # of noise, by a fit to so many observations
+        self.check = Check()  # of the model, by what it predicted
         self.labels: Labels | None = None  # the model, if the function shows only labels
         self.warp, self.standardizer, self.hyper = Warp(lower, upper), Standardizer(), prior_mode(d)
         ends = (lower, -math.inf), (upper, math.inf)
@@ -132,23 +149,67 @@ class Surrogate:
         "Choose warp, standardisation and hyperparameters anew."
         if not len(self.y):
             return
+        self.check = self.check.after(self.residuals())
         self.relabel()
         if self.labels:
             self.labels.refit()
+            self.check = Check()
             self.hyper, self.fitted = self.labels.hyper, len(self.y)
             return
-        exact = not self.verdict.noisy
-        if exact:
-            first = self.y[: max(10, 2 * self.X.shape[1] + 2)]
-            self.warp = choose_warp(first, self.warp.lower, self.warp.upper, self.heavy)
-        else:
-            self.warp = replace(self.warp, tau=math.inf)  # which would bend the noise too
-        self.standardizer = Standardizer.fit(self.warp.forward(self.y))
-        starts: list[Hyperparameters | None] = [self.hyper]
         self.fitted = len(self.y)
-        if self.fitted >= 1.25 * self.fitted_cold:
-            starts, self.fitted_cold = [self.hyper, None], self.fitted
-        self.hyper = self.best_fit(starts)
+        cold = self.fitted >= 1.25 * self.fitted_cold
+        if cold:
+            self.fitted_cold = self.fitted
+        starts = [self.hyper, prior_mode(self.X.shape[1])] if cold else [self.hyper]
+        before = self.warp.bent, self.hyper.kernel
+        self.hyper = self.best_fit(starts, self.forms(cold))
+        if before != (self.warp.bent, self.hyper.kernel):
+            self.check = Check()  # of another model
+
+    def residuals(self) -> list[float]:
+        "What was told since the last fit, standardised by what this fit said one step before."
+        if self.labels or not self.fitted:
+            return []
+        hyper = replace(self.hyper, noise=max(self.hyper.noise, self.fit_floor))
+        noise = own_noise(hyper, self.X, self.told).clamp_min(self.fit_floor)
+        factor = GrowingFactor(hyper, self.X, self.to_model(self.y), noise=noise)
+        ignored = self.repeated if not self.verdict.noisy else torch.zeros_like(self.repeated)
+        return factor.z[self.fitted :][~ignored[self.fitted :]].tolist()
+
+    @property
+    def rejected(self) -> bool:
+        "Whether the predictions of this model were so wrong that it cannot be right."
+        return self.check.rejected
+
+    def forms(self, cold: bool) -> list[tuple[Warp, str]]:
+        "The warps and kernels between which a fit decides, the simplest first."
+        both = [RBF, MATERN] if self.rough < math.inf else [RBF]
+        kernels = both if cold else [self.hyper.kernel]
+        return list(itertools.product(self.warps(cold), kernels))
+
+    def price(self, warp: Warp, kernel: str) -> float:
+        "By how much the evidence must prefer this form to the simplest one."
+        return (self.bend if warp.bent else 0.0) + (self.rough if kernel == MATERN else 0.0)
+
+    def warps(self, cold: bool) -> list[Warp]:
+        "The warps between which a fit decides; unless it is `cold` the decision stands."
+        plain, first = replace(self.warp, tau=math.inf), self.y[: max(10, 2 * self.X.shape[1] + 2)]
+        if self.verdict.noisy:  # which a warp would bend too
+            return [plain]
+        heavy = choose_warp(first, plain.lower, plain.upper, self.heavy)
+        if cold and heavy.bent:
+            return [plain, heavy]
+        return [heavy if self.warp.bent else plain]
+
+    def rescale(self, warp: Warp) -> None:
+        "Take this warp, and the standardisation that belongs to it."
+        self.warp, self.standardizer = warp, Standardizer.fit(warp.forward(self.y))
+
+    def stretch(self) -> float:
+        "The log derivative of the model's scale in the user's units, over what a fit looks at."
+        some = self.sample()
+        new = self.y[some][~self.repeated[some]]
+        return float(self.warp.log_slope(new).sum()) - len(new) * math.log(self.standardizer.scale)
 
     def sample(self) -> Tensor:
         "The positions of the observations that a fit looks at: all, or many spread over the run."
@@ -189,26 +250,41 @@ class Surrogate:
         scale = self.standardizer.scale
         return low / scale / scale, high / scale / scale
 
-    def best_fit(self, starts: list[Hyperparameters | None]) -> Hyperparameters:
+    def best_fit(
+        self, starts: list[Hyperparameters], forms: list[tuple[Warp, str]]
+    ) -> Hyperparameters:
         "The densest fit from these starts; it tells whether noise would explain the data better."
-        density, best = self.densest(self.noise_level(), starts)
+        density, best = self.best_form(starts, forms)
         if self.verdict.known:
             self.suspected = False
         elif self.fitted >= 1.1 * self.checked:
             vague = replace(best, lengthscale=torch.ones_like(best.lengthscale), noise=0.3)
-            noisy, _ = self.densest(None, [*starts, vague])
+            noisy, _ = self.densest(None, [*starts, vague], best.kernel)
             self.suspected, self.checked = bool(noisy > density + SUSPICION), self.fitted
         return replace(best, noise=self.noise_floor) if best.noise <= self.fit_floor else best
 
+    def best_form(
+        self, starts: list[Hyperparameters], forms: list[tuple[Warp, str]]
+    ) -> tuple[float, Hyperparameters]:
+        "The density and the fit under the form that is best at its price; its warp is taken."
+        found = []
+        for warp, kernel in forms:
+            self.rescale(warp)
+            fit = self.densest(self.noise_level(), starts, kernel)
+            found.append((fit[0] + self.stretch() - self.price(warp, kernel), warp, fit))
+        _, warp, fit = max(found, key=lambda one: one[0])
+        self.rescale(warp)
+        return fit
+
     def densest(
-        self, noise: Noise, starts: list[Hyperparameters | None]
+        self, noise: Noise, starts: list[Hyperparameters], kernel: str
     ) -> tuple[float, Hyperparameters]:
         "The densest fit at this level of `noise`, and its density without the prior of the noise."
         some = self.sample()
         X, y = self.X[some], self.to_model(self.y)[some]
         told = None if self.told is None else self.told[some]
         options = (self.learn_outputscale, 1e-7, self.fit_floor, told)
-        found = [fit_map(X, y, noise, start, *options) for start in starts]
+        found = [fit_map(X, y, noise, replace(one, kernel=kernel), *options) for one in starts]
 
         def density(hyper: Hyperparameters) -> float:
             prior = float(lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
@@ -225,5 +301,7 @@ class Surrogate:
 
 # %% ../nbs/optimizer/surrogate.ipynb #11b44001
 __all__ = [
+    "BEND",
+    "ROUGH",
     "Surrogate",
 ]  # what other rooms and users rely on

@@ -13,6 +13,7 @@ import book
 PACKAGE = "cobalt_nb"
 PACKAGES = (PACKAGE, f"{PACKAGE}.study")  # from which a module is imported as a name is
 LAZY = "plots"  # which a method `plot`, or a function `plot_…`, may import when it is called
+PAGE = "page"  # which a method `report` may
 
 
 class Import(NamedTuple):
@@ -100,7 +101,9 @@ def upward(root: Path) -> list[str]:
 
 
 def is_lazy_plot(found: Import) -> bool:
-    """Whether a method `plot`, or a function `plot_…`, imports the plots when it is called."""
+    """Whether a `plot`, or a `plot_…`, imports the plots, or a `report` the page, when called."""
+    if found.room == PAGE:
+        return found.within == "report"
     return found.room == LAZY and bool(re.match(r"plot(_|$)", found.within))
 
 

@@ -76,6 +76,7 @@ def running(code: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
         start_new_session=True,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell may ignore it
     )
     try:
         wait_until(lambda: len(stored_files(folder)) >= 2 or process.poll() is not None)

@@ -53,7 +53,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 
 
 @pytest.mark.filterwarnings("ignore::cobalt_nb.journal.TornLine")
-@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(s, marks=[pytest.mark.slow, pytest.mark.long]) for s in (1, 2, 3))]
+)
 def test_killed_at_random_moments(undisturbed: pd.DataFrame, tmp_path: Path, seed: int) -> None:
     journal, moments, kills = tmp_path / "killed.jsonl", random.Random(seed), 0
     fork, start = multiprocessing.get_context("fork"), time.monotonic()
@@ -63,13 +65,13 @@ def test_killed_at_random_moments(undisturbed: pd.DataFrame, tmp_path: Path, see
         told = journal.read_bytes().count(b'"tell"') if journal.exists() else 0
         child = fork.Process(target=run, args=(journal,))
         child.start()
-        child.join(whole * moments.uniform(0.01, 0.25))
+        child.join(whole * moments.uniform(0.01, 0.25) * 1.05**kills)  # time for the last step
         if child.exitcode is not None:
             break
         os.kill(child.pid, signal.SIGKILL)
         child.join()
         kills += 1
-        assert kills < 500, "the run makes no headway"
+        assert kills < 150, "the run makes no headway"
         assert (
             not journal.exists() or journal.read_bytes().count(b'"tell"') >= told
         )  # nothing told is lost

@@ -28,6 +28,7 @@ from cobalt_nb.plots import plot_certificate
 FORK = multiprocessing.get_context("fork")
 SPACE, LIMITS = Box({"x": (0.0, 1.0)}), {"c": (0.0, None)}
 slow = pytest.mark.slow
+long = [slow, pytest.mark.long]  # more of the same
 
 
 def functions(p: dict[str, Any]) -> dict[str, float]:
@@ -68,7 +69,7 @@ def offsets(raw: bytes, step: int) -> list[int]:
 
 
 @pytest.mark.filterwarnings("ignore::cobalt_nb.journal.TornLine")
-@pytest.mark.parametrize("step", [211, pytest.param(1, marks=slow)])
+@pytest.mark.parametrize("step", [211, pytest.param(1, marks=long)])
 def test_a_journal_torn_anywhere_loads_unchanged_and_goes_on(
     whole: bytes, path: Path, step: int
 ) -> None:
@@ -272,7 +273,7 @@ def create(path: Path, start: Any, made: Any) -> None:
         made.put(False)
 
 
-@pytest.mark.parametrize("times", [10, pytest.param(200, marks=slow)])
+@pytest.mark.parametrize("times", [10, pytest.param(200, marks=long)])
 def test_of_two_who_begin_at_once_one_does(tmp_path: Path, times: int) -> None:
     for i in range(times):
         path, start, made = tmp_path / str(i), FORK.Barrier(2), FORK.SimpleQueue()
@@ -320,7 +321,7 @@ def test_a_journal_that_is_moved_away_is_missed(path: Path) -> None:
 # Refused writes
 
 
-@pytest.mark.parametrize("step", [41, pytest.param(1, marks=slow)])
+@pytest.mark.parametrize("step", [41, pytest.param(1, marks=long)])
 def test_a_disk_that_fills_up_loses_nothing(path: Path, step: int) -> None:
     """Room for some bytes of the next line, from none to all but one."""
     opt = new(path)
@@ -481,7 +482,7 @@ def spread(kind: str) -> Box | Pool:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["pool", "box"])
 @pytest.mark.parametrize("decoupled", [False, True])
-@pytest.mark.parametrize("moments", [25, pytest.param(120, marks=slow)])
+@pytest.mark.parametrize("moments", [25, pytest.param(120, marks=long)])
 def test_an_ask_that_is_interrupted_is_made_again(
     path: Path, kind: str, decoupled: bool, moments: int
 ) -> None:

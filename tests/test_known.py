@@ -114,7 +114,7 @@ def test_a_certificate_keeps_to_the_bounds(space: Box | Pool, direction: bool) -
                 x, {name: f(x) * (sign if name == "cost" else 1) for name, f in GRAMACY.items()}
             )
         runs.append(opt)
-    free, bound = (opt.certificate() for opt in runs)
+    free, bound = (opt.certificate(kind="lemma") for opt in runs)
     low, high = stated["cost"]
     far = bound.upper if direction else bound.lower
     assert low <= far <= high

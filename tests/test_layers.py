@@ -65,6 +65,8 @@ def test_every_way_to_import_is_seen(code: str, found: list[tuple[str, str]]) ->
         ("def f():\n    from .cli import main", "problem imports cli"),
         ("def f():\n    from .plots import plot_trace", "problem imports plots"),
         ("def plot():\n    from .plots import plot_trace", None),
+        ("def report():\n    from .page import write_page", None),
+        ("def plot():\n    from .page import write_page", "problem imports page"),
         ("from .problem import Interval", "problem imports problem"),
         ("from .lost import x", "problem imports lost"),
     ],

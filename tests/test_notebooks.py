@@ -16,7 +16,7 @@ def cases() -> list:
         for path in book.notebooks()
     }
     whole = [
-        pytest.param(path, True, id=f"{name}-slow", marks=slow)
+        pytest.param(path, True, id=f"{name}-slow", marks=[slow, pytest.mark.long])
         for path, name in chapters.items()
         if book.has_slow_cells(path)
     ]

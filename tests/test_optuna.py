@@ -508,7 +508,8 @@ def test_decoupled_studies_resume(tmp_path: Path) -> None:
     for name in ("objective", "circle"):
         expected = sum(trial.params["what"] in ("all", name) for trial in study.trials)
         assert int((~archive.column(name).isnan()).sum()) == expected
-    assert study.sampler.result(study).feasible
+    result = study.sampler.result(study)
+    assert result.feasible is not False and result.model.feasible > 0.5  # measured, or modelled
 
 
 def test_the_owned_parameter_must_offer_the_right_choices() -> None:
@@ -522,9 +523,10 @@ def test_the_owned_parameter_must_offer_the_right_choices() -> None:
 
 def test_the_certificate_stops_a_study_of_another_sampler() -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    stop = StopAtGap(0.2, reader=StudyReader(["circle"], seed=0))
+    stop = StopAtGap(0.3, reader=StudyReader(["circle"], seed=0))
     study.optimize(corner, n_trials=60, callbacks=[stop])
     assert len(study.trials) < 60 and stop.found.status == "certified"
+    assert stop.found.lower <= 1 <= stop.found.upper  # where an axis meets the circle
 
 
 def test_without_optuna_the_import_says_what_to_install(tmp_path: Path) -> None:

@@ -41,7 +41,9 @@ def together(act: Callable[[int], None], n: int = 4) -> None:
         raise errors[0]
 
 
-@pytest.mark.parametrize("turns", [10, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "turns", [10, pytest.param(40, marks=[pytest.mark.slow, pytest.mark.long])]
+)
 def test_four_threads_share_an_optimiser(tmp_path: Path, turns: int) -> None:
     """Nobody fails, every value is there once, and the journal holds the same run."""
     path = tmp_path / "run.jsonl"
@@ -86,7 +88,9 @@ def child(shared: Cobalt, answers: Any) -> None:
     answers.put((small_run(1), said, dict(one_thread.blocks)))
 
 
-@pytest.mark.parametrize("children", [8, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "children", [8, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.long])]
+)
 def test_forks_beside_an_optimising_thread_end(children: int) -> None:
     """Every child makes a run of its own, and uses the shared optimiser or hears why it cannot."""
     shared, stop = Cobalt(SPACE, "f", LIMITS, noise=0.0), threading.Event()

@@ -16,14 +16,15 @@ from cobalt_nb import Box, Cobalt, Query, Result
 from cobalt_nb.problem import feasible
 from cobalt_nb.study.robustness import FENCES, PROMISES, answered, candidates, doubted, play, rough
 
-slow = pytest.mark.slow
+slow, long = pytest.mark.slow, pytest.mark.long
 SIDE = Box({"x": (0.0, 1.0)})
 SQUARE = Box({"x": (0.0, 1.0), "y": (0.0, 1.0)})
 
 
-def seeds(first: int, quick: int, long: int) -> list:
-    "Some seeds for every day, and more of them for the slow tests."
-    return [pytest.param(first + i, marks=slow if i >= quick else []) for i in range(long)]
+def seeds(first: int, quick: int, many: int) -> list:
+    "Some seeds for every day, three more for the slow tests, and the rest for the long ones."
+    marks = lambda i: [] if i < quick else [slow] if i < quick + 3 else [slow, pytest.mark.long]
+    return [pytest.param(first + i, marks=marks(i)) for i in range(many)]
 
 
 def told_at(opt: Cobalt, x: Mapping[str, float]) -> list[dict[str, float]]:
@@ -144,6 +145,7 @@ def test_a_result_of_drawn_functions_is_what_was_told(drawn: tuple) -> None:
 
 
 @slow
+@long
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(DRAWN)
 def test_a_result_of_many_drawn_functions_is_what_was_told(drawn: tuple) -> None:
@@ -228,16 +230,18 @@ FORMS = [
 
 @pytest.mark.parametrize("variant", FORMS)
 def test_failures_are_fenced(variant: str) -> None:
-    failed, of = failures("edge", variant, 400, 24)
-    assert failed <= 0.45 * of  # without a fence: 11 to 20 of 20
+    "Over three runs: how often one run fails hangs on the last digits of the machine."
+    counts = [failures("edge", variant, seed, 24) for seed in (400, 401, 402)]
+    assert sum(n for n, _ in counts) <= 0.4 * sum(of for _, of in counts)  # unfenced: over 0.5
 
 
 @slow
+@long
 @pytest.mark.parametrize("problem", FENCES)
 @pytest.mark.parametrize("variant", FORMS)
 def test_failures_of_every_form_are_few(problem: str, variant: str) -> None:
-    counts = [failures(problem, variant, seed, 50) for seed in (400, 401)]
-    assert sum(n for n, _ in counts) <= 0.4 * sum(of for _, of in counts)
+    failed, of = failures(problem, variant, 400, 50)
+    assert failed <= 0.4 * of
 
 
 # Pass or fail

@@ -50,7 +50,7 @@ VARIANTS = {
         "a larger nugget in the fit and the posterior", Policy(fit_floor=1e-8, noise_floor=1e-8)
     ),
     "warp-none": Variant("no constraint is warped", Policy(heavy=math.inf)),
-    "warp-all": Variant("every constraint is warped", Policy(heavy=1.0)),
+    "warp-all": Variant("every constraint is warped", Policy(heavy=1.0, bend=-math.inf)),
     "beta-0.25": Variant("narrower bounds when exploring", settings={"beta": 0.25}),
     "beta-4": Variant("wider bounds when exploring", settings={"beta": 4.0}),
 }

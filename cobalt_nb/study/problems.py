@@ -36,7 +36,11 @@ __all__ = ['HARTMANN_A', 'HARTMANN_P', 'TASK_CASES', 'LITERATURE', 'KINDS', 'NOI
 
 # %% ../../nbs/study/problems.ipynb #97ef810a
 def fourier_function(
-    d: int, lengthscale: float, kernel: str, rng: np.random.Generator, features: int = 600
+    d: int,
+    lengthscale: float | np.ndarray,
+    kernel: str,
+    rng: np.random.Generator,
+    features: int = 600,
 ) -> Callable[[Tensor], Tensor]:
     'A draw of the process with kernel "rbf" or "matern": a function of points (..., d) to (...).'
     frequencies = rng.standard_normal((features, d)) / lengthscale
@@ -292,9 +296,13 @@ def read_optima(path: Path) -> pd.DataFrame:
 
 # %% ../../nbs/study/problems.ipynb #888dead3
 __all__ = [
+    "best_known",
     "Case",
     "CASES",
+    "fourier_function",
     "Gramacy",
+    "Hartmann",
+    "joint_thresholds",
     "OPTIMA",
     "stored_optima",
     "TASK_CASES",

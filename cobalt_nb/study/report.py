@@ -16,6 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import cobalt_nb
+from .certainty import as_rows, load_counts, plot_certainty, promises
 from .evidence import published
 from cobalt_nb.study.figures import (
     METHOD_STYLE,
@@ -26,7 +27,7 @@ from cobalt_nb.study.figures import (
     plot_trials,
 )
 from .ledger import ledger
-from .rendering import LEDGER_STYLE, ledger_html
+from .rendering import LEDGER_STYLE, ledger_html, tally
 from .runner import COMPARED
 from .statistics import compare, summaries
 from .store import RESULTS, load
@@ -35,8 +36,8 @@ from ..style import use_style
 
 # %% auto #0
 __all__ = ['STYLE', 'PLOTS', 'NEEDED', 'TRIALS', 'TITLES', 'BANDS', 'COLUMNS', 'DUELS', 'HEAD', 'number', 'medians', 'in_order',
-           'duels', 'duel_cell', 'duel_table', 'as_markdown', 'as_image', 'as_table', 'section', 'sections', 'page',
-           'write_report']
+           'duels', 'duel_cell', 'duel_table', 'as_markdown', 'as_image', 'as_table', 'section', 'certainty',
+           'sections', 'page', 'write_report']
 
 # %% ../../nbs/study/report.ipynb #ccff9a18
 def number(value: float) -> str:
@@ -182,14 +183,26 @@ def section(protocol: str, results: pd.DataFrame) -> str:
     return "\n".join(parts)
 
 
-def sections(results: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    "Title and content of each section."
+def certainty(counts: pd.DataFrame) -> str:
+    "What certificates said of problems whose optimum is known."
+    words = "Observed against nominal coverage, and the share certified by evaluations."
+    picture = as_image(plot_certainty(counts), words)
+    asked = as_table(promises(counts), "What is asked of certificates, and what was counted")
+    return picture + asked + as_table(as_rows(counts), "Every row, at a risk of 0.1")
+
+
+def sections(
+    results: pd.DataFrame, counts: pd.DataFrame | None = None
+) -> Iterator[tuple[str, str]]:
+    "Title and content of each section; one on certificates if there are `counts`."
     words = "One step of COBALt, from the observations to the next query."
     yield "Figure 1: the method", as_image(plot_pipeline(), words)
     for protocol, title in TITLES.items():
         part = results[results["protocol"] == protocol]
         if len(part):
             yield title, section(protocol, part)
+    if counts is not None and len(counts):
+        yield "Certificates, counted", certainty(counts)
     yield "The claims of the paper", ledger_html(ledger(results))
 
 # %% ../../nbs/study/report.ipynb #d4f1accf
@@ -201,11 +214,11 @@ HEAD = (
 )
 
 
-def page(results: pd.DataFrame, source: str) -> str:
-    "The whole page; `source` says where the results come from."
+def page(results: pd.DataFrame, source: str, counts: pd.DataFrame | None = None) -> str:
+    "The whole page; `source` says where the results come from, `counts` are of certificates."
     with plt.rc_context():
         use_style("png")
-        found = list(sections(results))
+        found = list(sections(results, counts))
     made = [(f"s{i}", html.escape(title), content) for i, (title, content) in enumerate(found)]
     links = "".join(f'<a href="#{key}">{title}</a>' for key, title, _ in made)
     body = "".join(
@@ -215,7 +228,9 @@ def page(results: pd.DataFrame, source: str) -> str:
         f"Made by cobalt-nb {cobalt_nb.__version__} from {html.escape(source)}. "
         "The Converter is the simulated wave farm, not the paper's data."
     )
-    start = f"<h1>COBALt, re-made</h1><p>{lead}</p><nav>{links}</nav>"
+    claims = f'<a href="#{made[-1][0]}">each with its numbers and its reason</a>'
+    verdict = f"<p><strong>{html.escape(tally(ledger(results)))}</strong>; {claims}.</p>"
+    start = f"<h1>COBALt, re-made</h1>{verdict}<p>{lead}</p><nav>{links}</nav>"
     return f"{HEAD}<body>{start}{body}</body></html>\n"
 
 # %% ../../nbs/study/report.ipynb #71c31c04
@@ -225,7 +240,7 @@ def write_report(folder: str | Path, out: str | Path) -> Path:
     if path.exists() and b'content="cobalt-nb"' not in path.read_bytes()[:1000]:
         raise FileExistsError(f"{path} exists and is not a report of cobalt-nb; name another file")
     source = "the results of the book" if ours else f"the results in {str(folder)!r}"
-    text = page(load(folder), source)
+    text = page(load(folder), source, load_counts(Path(folder) / "certainty.csv"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path

@@ -140,7 +140,8 @@ def scbo_surrogate(problem: Problem, settings: Settings, policy: Policy, name: s
     "The surrogate of SCBO: a bilog for a constraint, perhaps a copula for the objective."
     plain = make_surrogate(problem, settings, policy, name)
     noise = 0.0 if settings.noise[name] == 0 else None
-    options: dict[str, Any] = {"noise": noise, "growth": plain.growth}
+    as_published = {"heavy": math.inf, "rough": math.inf}  # no other warp, no other kernel
+    options: dict[str, Any] = {"noise": noise, "growth": plain.growth, **as_published}
     if name in problem.constraints:
         return BilogSurrogate(problem.space.dim, plain.warp.lower, plain.warp.upper, **options)
     copulas = isinstance(settings, BaselineSettings) and settings.method == "SCBO-copula"

@@ -248,5 +248,6 @@ __all__ = [
     "run_trial",
     "Trial",
     "trial_settings",
+    "true_reward",
     "versions",
 ]  # what other rooms and users rely on

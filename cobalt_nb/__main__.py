@@ -1,0 +1,8 @@
+"""`python -m cobalt_nb` is `cobalt-nb`."""
+
+import sys
+
+from .cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
