@@ -128,17 +128,19 @@ class JointPath:
             least = torch.minimum(least, self.room_of(name, points))
         return least
 
-    def value(self, points: Tensor, room: Tensor) -> Tensor:
-        "The objective (m,) at `points` (m, d), −∞ where there is no `room` (m,)."
-        found = torch.full_like(room, -math.inf)
-        found[room >= -SHORT] = self.at(self.objective, points[room >= -SHORT])
+    def value(self, points: Tensor) -> Tensor:
+        "The objective (m,) at `points` (m, d), −∞ where a constraint has no room."
+        found = torch.full((len(points),), -math.inf, dtype=torch.float64)
+        left = torch.arange(len(points))
+        for name in self.limits:  # each is asked where those before have room
+            left = left[self.room_of(name, points[left]) >= -SHORT]
+        if len(left):
+            found[left] = self.at(self.objective, points[left])
         return found
 
     def best_of(self, points: Tensor) -> float:
         "The greatest feasible value among `points` (m, d); −∞ if none is."
-        for name in self.limits:  # each is asked where those before have room
-            points = points[self.room_of(name, points) >= -SHORT]
-        return float(self.at(self.objective, points).max()) if len(points) else -math.inf
+        return float(self.value(points).max()) if len(points) else -math.inf
 
 # %% ../nbs/optimizer/paths.ipynb #52af41cf
 def factors(surrogate: Surrogate, draws: int, rng: np.random.Generator) -> list[GrowingFactor]:
@@ -260,12 +262,11 @@ def path_optimum(
     "The greatest feasible value of a path, from `first` (d,) and `points` (m, d); −∞: none is."
     if not belief.free.any():
         return path.best_of(points)
-    room = path.room(points)
-    value = path.value(points, room)
+    value = path.value(points)
     if value.max() > -math.inf:
         tried = summits(points, value, starts) + [first]
     else:
-        lost = summits(points, room, starts) + [first]
+        lost = summits(points, path.room(points), starts) + [first]
         tried = [descended(path, x, belief.free) for x in lost]
         tried = [x for x in tried if path.best_of(x[None]) > -math.inf]
     ends = [climbed(belief, path, x) for x in tried] + tried
