@@ -72,7 +72,7 @@ def example(folder: Path, files: Mapping[str, str]) -> int:
 def suggest(args: argparse.Namespace) -> int:
     "Say what to evaluate next."
     from cobalt_nb.loop import exhausted
-    from cobalt_nb.tables import waiting_table
+    from cobalt_nb.tables import waiting_table, write_table
 
     with written(args) as opt:
         if args.csv:
@@ -85,7 +85,7 @@ def suggest(args: argparse.Namespace) -> int:
     if args.csv:
         numbers = {id(query): number for number, query in numbered(opt).items()}
         listed = [numbers[id(query)] for query in queries]
-        waiting_table(queries, opt.problem, listed).to_csv(args.csv, index=False)
+        write_table(waiting_table(queries, opt.problem, listed), args.csv)
         then = f"cobalt-nb tell {args.run_file} {args.csv}{known_option(args, opt)}"
         print(f"wrote {args.csv}; fill it in, then: {then}")
     elif args.json:
@@ -339,7 +339,9 @@ def suggest_options(command: argparse.ArgumentParser) -> None:
     "The options of `suggest`."
     journal_options(command)
     command.add_argument("-n", type=positive, default=1, metavar="N", help="how many (1)")
-    command.add_argument("--csv", metavar="FILE", help="write them as a table to fill in")
+    command.add_argument(
+        "--csv", metavar="FILE", help="write them as a table to fill in: .csv or .xlsx"
+    )
     fresh = "take back what was suggested and not told, and suggest anew"
     command.add_argument("--fresh", action="store_true", help=fresh)
     command.set_defaults(run=suggest)

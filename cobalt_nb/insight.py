@@ -26,9 +26,9 @@ from .spaces import Box, Pool
 from .surrogate import Surrogate
 
 # %% auto #0
-__all__ = ['widths', 'block', 'with_columns', 'Belief', 'beliefs', 'in_units', 'Band', 'bands', 'slice_bands', 'Plane', 'plane',
-           'of_interest', 'sobol_indices', 'spread', 'across', 'sensitivity', 'telling_pairs', 'left_out', 'LeftOut',
-           'validated']
+__all__ = ['widths', 'block', 'with_columns', 'Belief', 'beliefs', 'in_units', 'Band', 'bands', 'slice_bands', 'Plane',
+           'axis_through', 'plane', 'of_interest', 'sobol_indices', 'spread', 'across', 'sensitivity', 'telling_pairs',
+           'left_out', 'LeftOut', 'validated']
 
 # %% ../nbs/optimizer/insight.ipynb #f6295c02
 def widths(space: Box | Pool) -> dict[str, int]:
@@ -120,11 +120,18 @@ class Plane(NamedTuple):
     roi: np.ndarray  # whether it is of interest
 
 
+def axis_through(parameter: Parameter, n: int, here: Any) -> list[Any]:
+    "At most `n` values of a parameter, and `here`."
+    values = axis_values(parameter, n)
+    return values if isinstance(parameter, Categorical) else sorted({*values, here})
+
+
 def plane(
     models: Models, archive: Archive, x: Mapping[str, Any], names: Sequence[str], n: int = 33
 ) -> Plane:
-    "What is known over two parameters, `n` values each, through `x`."
-    values = {name: axis_values(parameters(models.problem.space)[name], n) for name in names}
+    "What is known over two parameters, `n` values each and those of `x`, through `x`."
+    known = parameters(models.problem.space)
+    values = {name: axis_through(known[name], n, x[name]) for name in names}
     grid = [[a, b] for a in values[names[0]] for b in values[names[1]]]
     columns = {name: [row[k] for row in grid] for k, name in enumerate(names)}
     found, shape = beliefs(models, x, columns), tuple(map(len, values.values()))
@@ -187,7 +194,10 @@ def across(parameter: Parameter, u: np.ndarray) -> Any:
 def sensitivity(
     models: Models, archive: Archive, n: int = 512
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    "First-order and total indices of the posterior means: parameters are rows, functions columns."
+    """First-order and total indices of the posterior means: parameters are rows, functions columns.
+
+    Both are shares, and the first is at most the second.
+    """
     space, x = models.problem.space, archive.points[-1]
     x, names = {name: x[name] for name in space.names}, list(parameters(space))
 
@@ -196,9 +206,10 @@ def sensitivity(
         found = beliefs(models, x, columns)
         return torch.stack([one.mean for one in found.values()], dim=1).nan_to_num(0.0).numpy()
 
-    both = sobol_indices(means, len(names), n)
-    first, total = (pd.DataFrame(one, names, models.problem.functions) for one in both)
-    return first, total
+    first, total = sobol_indices(means, len(names), n)
+    total = total.clip(0, 1)  # an estimate may leave the range of what it estimates
+    table = lambda shares: pd.DataFrame(shares, names, models.problem.functions)
+    return table(np.clip(first, 0, total)), table(total)
 
 # %% ../nbs/optimizer/insight.ipynb #6d600e26
 def telling_pairs(total: pd.DataFrame, most: int = 6) -> list[tuple[str, str]]:

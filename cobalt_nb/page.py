@@ -14,64 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from .markup import Raw, escaped, shown, table
-from .models import Models
 from .records import Query
 from .results import Result
-from .spaces import Problem
-from .summary import function_facts, settings_facts, summary
+from cobalt_nb.summary import (
+    brief,
+    claims,
+    function_facts,
+    settings_facts,
+    summary,
+    verdict,
+    with_unit,
+)
 
 # %% auto #0
-__all__ = ['SIGNS', 'TEMPLATE', 'TITLES', 'verdict', 'scrolled', 'section', 'said', 'coloured', 'with_unit', 'design', 'wanted',
-           'met', 'pick', 'figure', 'sign', 'run_section', 'slices_section', 'planes_section', 'bar',
-           'sensitivity_section', 'models_section', 'safer_section', 'asked', 'suggestions_section', 'settings_section',
-           'embedded', 'resource', 'page', 'write_page']
-
-# %% ../nbs/optimizer/page.ipynb #110bde41
-def verdict(result: Result) -> str:
-    "What a run has come to, in a sentence."
-    name, n = result.problem.objective, len(result.history)
-    goal = "maximum" if result.problem.maximize else "minimum"
-    value = f"{name} = {shown(result.value)}"
-    if not n:
-        return "Nothing was evaluated yet."
-    if result.status == "infeasible":
-        return (
-            f"No point can meet all constraints, {_sure(result)}; the least violating one is shown."
-        )
-    if result.feasible is False:
-        return f"None of {n} evaluations was feasible yet; the least violating one is shown."
-    if result.feasible is None:
-        odds = result.model.feasible
-        known = (
-            ""
-            if math.isnan(odds)
-            else f", where all constraints are met with probability {odds:.2g}"
-        )
-        return f"Not every constraint was measured at the recommended point{known}."
-    if result.status == "certified":
-        near = f"{value} is the {goal} to within {result.gap:.2g}"
-        return f"{near}, {_sure(result)}: you can stop here."
-    return f"The best feasible of {n} evaluations has {value}; {_bound(result, goal)}."
-
-# %% ../nbs/optimizer/page.ipynb #b32ddd78
-def _models(result: Result) -> Models | None:
-    return result.behind.models if result.behind else None
-
-
-def _sure(result: Result) -> str:
-    return (
-        f"with probability at least {1 - result.certificate.delta:g}" if result.certificate else ""
-    )
-
-
-def _bound(result: Result, goal: str) -> str:
-    if result.status == "model rejected":
-        return "a model was rejected, so no bound is given"
-    end = result.upper if result.problem.maximize else result.lower
-    if not math.isfinite(end):
-        return f"no bound of the {goal} can be given yet"
-    most = "at most" if result.problem.maximize else "at least"
-    return f"the {goal} is {most} {shown(end)}, {_sure(result)}"
+__all__ = ['SIGNS', 'TEMPLATE', 'TITLES', 'scrolled', 'section', 'said', 'coloured', 'design', 'wanted', 'met', 'pick', 'figure',
+           'sign', 'run_section', 'mark_notes', 'slices_section', 'planes_section', 'bar', 'sensitivity_section',
+           'models_section', 'safer_section', 'asked', 'suggestions_section', 'settings_section', 'embedded',
+           'resource', 'page', 'write_page']
 
 # %% ../nbs/optimizer/page.ipynb #3310d7c5
 def scrolled(head: Sequence[Any], rows: Iterable[Sequence[Any]], kind: str = "") -> Raw:
@@ -93,13 +52,6 @@ def coloured(text: str, kind: str) -> Raw:
     "A verdict in its colour."
     return Raw(f'<span class="{kind}">{escaped(text)}</span>')
 
-
-def with_unit(problem: Problem, name: str, value: Any) -> str:
-    "A value and its unit, if there are both."
-    unit = problem.units.get(name, "")
-    missing = value is None or isinstance(value, float) and math.isnan(value)
-    return shown(value) + (f" {unit}" if unit and not missing else "")
-
 # %% ../nbs/optimizer/page.ipynb #d46ae887
 def design(result: Result) -> Raw:
     "The point, and every function there."
@@ -109,9 +61,11 @@ def design(result: Result) -> Raw:
     told = {problem.objective: result.value, **result.constraints}
     for name, value in told.items():
         error, mean = result.errors.get(name, 0.0), result.model.mean.get(name, math.nan)
-        seen = with_unit(problem, name, value) + (f" ± {error:.2g}" if error and error > 0 else "")
+        seen = with_unit(problem, name, value) + (
+            f" ± {brief(error)}" if error and error > 0 else ""
+        )
         seen = Raw(f"{escaped(seen)} {met(result, name, value)}")
-        guess = "–" if math.isnan(mean) else f"{shown(mean)} ± {result.model.sd[name]:.2g}"
+        guess = "–" if math.isnan(mean) else f"{shown(mean)} ± {brief(result.model.sd[name])}"
         chance = round(result.model.chance.get(name, math.nan), 4)
         share = shown(chance) if name in problem.constraints else ""
         rows.append((name, seen, guess, wanted(result, name), share))
@@ -123,7 +77,8 @@ def design(result: Result) -> Raw:
         if odds == odds
         else ""
     )
-    labels = any(one["labels"] for one in function_facts(problem, _models(result)))
+    models = result.behind.models if result.behind else None
+    labels = any(one["labels"] for one in function_facts(problem, models))
     told_by = "What is modelled of a pass or fail is its chance. " if labels else ""
     decides = "Where a measurement without noise decides, the probability is 0 or 1."
     note = said(joint + told_by + decides)
@@ -199,7 +154,6 @@ def run_section(facts: Mapping[str, Any]) -> Raw:
     if not kinds:
         return Raw("")
     keys = [sign(name) for name in ("feasible", "infeasible", "not known") if name in kinds]
-    failed = f"{kinds.count('failed')} of {len(kinds)} evaluations failed (faint, at the bottom). "
     closes = (
         "The interval is what the first evaluations say of the optimum, at a few checkpoints, with "
         "the models' hyperparameters as they are known at the end. An open end goes to the edge."
@@ -207,10 +161,22 @@ def run_section(facts: Mapping[str, Any]) -> Raw:
     banded = bool(facts["intervals"])
     keys += [sign("best feasible so far")] + [sign("interval of the optimum")] * banded
     zoom = pick("pick-near", "show", [("0", "everything"), ("1", "the best values")])
-    notes = (failed if "failed" in kinds else "") + (closes if banded else "")
+    notes = " ".join([*mark_notes(facts), closes * banded]).strip()
     return section(
         "run", "The run", figure("trace", "wide", [zoom], *keys), said(notes) if notes else ""
     )
+
+
+def mark_notes(facts: Mapping[str, Any]) -> list[str]:
+    "What some marks of the trace mean, if there are such marks."
+    name, kinds = facts["objective"], facts["evaluations"]["kind"]
+    failed, gone = kinds.count("failed"), facts["evaluations"]["y"][name].count(None)
+    have = "evaluation has" if gone == 1 else "evaluations have"
+    notes = [f"{failed} of {len(kinds)} evaluations failed."] if failed else []
+    notes += [f"{gone} {have} no value of {name} (faint, at the bottom)."] if gone else []
+    noisy = any(one["noisy"] for one in facts["functions"])
+    best = "There is noise: the best measurement is not always the best design."
+    return notes + ([best] if noisy else [])
 
 
 def slices_section(facts: Mapping[str, Any]) -> Raw:
@@ -354,7 +320,10 @@ def suggestions_section(result: Result) -> Raw:
     "What is asked for, and all evaluations with their reasons."
     behind = result.behind
     pending = list(behind.pending) if behind else []
-    next_ones = asked(pending) if pending else said("Nothing is asked for at the moment.")
+    how = "opt.ask(), or cobalt-nb suggest and the journal, says what comes next"
+    more = "." if result.status == "certified" else f"; {how}."
+    nothing = said(f"Nothing is asked for at the moment{more}")
+    next_ones = asked(pending) if pending else nothing
     if not len(result.history):
         return section("asked", "Suggestions", next_ones) if pending else Raw("")
     reasons = [*(behind.reasons if behind else ())]
@@ -364,19 +333,15 @@ def suggestions_section(result: Result) -> Raw:
     rows = [(k + 1, *row) for k, row in enumerate(history.itertuples(index=False, name=None))]
     columns = [str(name) for name in result.history.columns]
     whole = scrolled(("", *columns, "why"), rows, "why")
-    n = len(rows)
-    words = (
-        f"All {n} evaluations, and why each was suggested"
-        if any(reasons)
-        else f"All {n} evaluations"
-    )
+    words = f"All {len(rows)} evaluations" if len(rows) > 1 else "The evaluation"
+    words += f", and why {'each' if len(rows) > 1 else 'it'} was suggested" if any(reasons) else ""
     listed = Raw(f"<details><summary>{escaped(words)}</summary>{whole}</details>")
     return section("asked", "Suggestions", next_ones, listed)
 
 
 def settings_section(result: Result) -> Raw:
     "Settings, versions and what a certificate assumes."
-    found = result.certificate
+    found = result.certificate if claims(result) else None
     assumed = "".join(f"<li>{escaped(one)}</li>" for one in found.assumptions) if found else ""
     note = Raw(f"<h3>What the certificate assumes</h3><ul>{assumed}</ul>") if assumed else ""
     return section("settings", "Settings and versions", scrolled((), settings_facts(result)), note)

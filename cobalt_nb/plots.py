@@ -233,7 +233,7 @@ def plot_trace(history: pd.DataFrame, problem: Problem, ax: Axes | None = None) 
     look = {"hue": kind, "style": kind, "palette": KINDS, "markers": MARKERS, "s": 26}
     sns.scatterplot(x=number, y=value.to_numpy(), hue_order=order, ax=ax, **look)
     best, blue = best_so_far(history, problem), COLOURS["objective"]
-    ax.step(number, best, where="post", color=blue, lw=1.2, label="best feasible")
+    ax.step(number, best, where="post", color=blue, lw=1.2, label="best feasible so far")
     limits = around(value[kind == "feasible"].to_numpy()) if "feasible" in kind else None
     ax.set(xlabel="evaluation", ylabel=problem.labelled(problem.objective), ylim=limits)
     legend_above(ax)
@@ -249,7 +249,7 @@ def certified_intervals(opt: Cobalt, every: int | None = None) -> pd.DataFrame:
     total, best = len(opt.archive), best_so_far(opt.archive.frame(), opt.problem)
     result = opt.result() if every is None else None
     if result and result.behind and result.behind.models and result.certificate:
-        steps = closing(result.behind.models, opt.archive, result.certificate, most=8)
+        steps = closing(result.behind.models, opt.archive, result.certificate)
         return steps.assign(best=[best[n - 1] for n in steps["evaluation"]])
     every, rows = every or max(1, total), []
     for n in list(range(total, first_certificate(opt) - 1, -every))[::-1]:
@@ -268,7 +268,7 @@ def draw_interval(ax: Axes, found: pd.DataFrame) -> None:
     ax.fill_between(number, *ends, step="post", color=blue, alpha=0.25, lw=0, label=name)
     for end in ends:
         ax.step(number, end, where="post", color=blue, lw=0.8)
-    best: dict[str, Any] = {"color": "k", "lw": 1.4, "label": "best feasible value"}
+    best: dict[str, Any] = {"color": "k", "lw": 1.4, "label": "best feasible so far"}
     ax.step(number, found["best"], where="post", **best)
     ax.set(ylim=(low, high))
 
@@ -331,7 +331,8 @@ def plot_pairs(
     if len(names) < 2:
         instead = "for one use plot_regions or plot_trace"
         raise ValueError(f"a pair plot needs at least two parameters; {instead}")
-    axes = panels(len(names) - 1, len(names) - 1, 1.5, 1.4) if axes is None else axes
+    size = max(1.5, 3.0 / (len(names) - 1))
+    axes = panels(len(names) - 1, len(names) - 1, size, 0.93 * size) if axes is None else axes
     colours = shades(frame, problem)
     for (row, column), ax in np.ndenumerate(axes):
         if column > row:

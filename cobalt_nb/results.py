@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +55,7 @@ def modelled(models: Models, archive: Archive, best: int) -> Modelled:
         )
         mean[name], sd[name] = sign * middle, (high - low) / 2
     chance = {name: chance_met(models, archive, name, best) for name in problem.constraints}
-    return Modelled(mean, sd, chance, math.prod(chance.values()))
+    return Modelled(mean, sd, chance, math.prod(chance.values(), start=1.0))
 
 
 def chance_met(models: Models, archive: Archive, name: str, best: int) -> float:
@@ -99,7 +100,7 @@ class Behind:
     pending: tuple[Query, ...] = ()  # what is asked and not yet told
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(Shared):
     "The best point so far and what is known of the optimum."
 
@@ -138,6 +139,12 @@ class Result(Shared):
     def __str__(self) -> str:
         return "\n".join(_report_lines(self))
 
+    def __repr__(self) -> str:
+        n, short = len(self.history), {name: _short(value) for name, value in self.x.items()}
+        point = ", ".join(f"{name} = {value}" for name, value in short.items())
+        told = f"value={self.value:.6g}, feasible={self.feasible}, status={self.status!r}"
+        return f"Result({told}, {n} evaluation{'s' * (n != 1)}, at {point or 'no point'})"
+
     def plot(self, ax: Any = None) -> Any:
         "The trace of the best feasible value, with every evaluation."
         from cobalt_nb.plots import plot_trace
@@ -159,30 +166,37 @@ def _report_lines(result: Result) -> list[str]:
     rank = {True: "best", False: "least violating", None: "recommended, one"}[result.feasible]
     interval = f"   (the {goal} lies in [{result.lower:.6g}, {result.upper:.6g}])"
     noisy = [f"  {name} is {words}" for name, words in result.noise.items() if "noisy:" in words]
+    n, units = len(result.history), _units(result)
     return [
         f"{result.status}: {result.message}",
-        f"  {rank} of {len(result.history)} evaluations",
+        f"  {rank} of {n} evaluation{'s' * (n != 1)}",
         _numbers(result, result.problem.objective, result.value)
         + (interval if math.isfinite(result.gap) else ""),
         *(
             f"{_numbers(result, name, result.constraints[name])}   ({_verdict(result, name)})"
             for name in result.problem.constraints
         ),
-        "  at " + ", ".join(f"{name} = {_short(value)}" for name, value in result.x.items()),
+        "  at " + ", ".join(f"{k} = {_short(value)}{units[k]}" for k, value in result.x.items()),
         *noisy,
     ]
+
+
+def _units(result: Result) -> defaultdict[str, str]:
+    "What stands behind a value of each name: a space and its unit, or nothing."
+    return defaultdict(str, {name: f" {unit}" for name, unit in result.problem.units.items()})
 
 
 def _numbers(result: Result, name: str, value: float) -> str:
     "What was measured of one function and, where that is not the whole truth, what is modelled."
     error, mean = result.errors.get(name, 0.0), result.model.mean.get(name, math.nan)
     beside = "" if math.isnan(mean) else f", modelled {mean:.6g} ± {result.model.sd[name]:.2g}"
+    unit = _units(result)[name]
     if math.isnan(value):
-        return f"  {name} was not measured here{beside}"
+        return f"  {name} was not measured here{beside}{unit if beside else ''}"
     return (
-        f"  {name}: measured {value:.6g} ± {error:.2g}{beside}"
+        f"  {name}: measured {value:.6g} ± {error:.2g}{beside}{unit}"
         if error
-        else f"  {name} = {value:.6g}"
+        else f"  {name} = {value:.6g}{unit}"
     )
 
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 # %% auto #0
 __all__ = ['VERDICTS', 'NOTHING_WORKS', 'CODES', 'PATIENCE', 'JOURNAL_HELP', 'JSON_HELP', 'RUN_EXAMPLES', 'SHOW_EXAMPLES',
            'Options', 'RUN_COMMANDS', 'verdict', 'journal_of', 'opened', 'written', 'Watch', 'chosen_settings',
-           'chosen_options', 'run', 'stopped', 'finished', 'known_option', 'broken_lines', 'write_outputs', 'show',
-           'positive', 'tolerance', 'page_option', 'journal_options', 'run_options', 'show_options']
+           'chosen_options', 'run', 'settled', 'stopped', 'finished', 'known_option', 'broken_lines', 'write_outputs',
+           'show', 'positive', 'tolerance', 'page_option', 'journal_options', 'run_options', 'show_options']
 
 # %% ../nbs/tools/running.ipynb #dc56f5bf
 if TYPE_CHECKING:
@@ -210,11 +210,22 @@ def run(args: argparse.Namespace) -> int:
     journal = Path(args.journal or journal_of(args.problem))
     parts = problem.space, problem.objective, problem.constraints, journal
     with resumed(*parts, chosen_settings(file, args.seed, journal)) as opt, stopped(file):
-        if len(opt.archive):
-            watch.say(f"{journal} has {len(opt.archive)} evaluations; going on", keep=True)
+        if n := len(opt.archive):
+            done = settled(opt, options["tol"])
+            more = f"and is {done}; nothing more is evaluated" if done else "; going on"
+            watch.say(f"{journal} has {n} evaluation{'s' * (n != 1)}{' ' * bool(done)}{more}", True)
+            options["budget"] = n if done else options["budget"]
         result = driven(opt, file.evaluate, options, 0)
         watch.end()
         return finished(args, opt, result, watch, options["tol"] is None)
+
+
+def settled(opt: Cobalt, tol: float | str | None) -> str:
+    "The status of a run that was at its end before; nothing if it is to go on."
+    if tol is None or len(opt.archive) < opt.settings.n_init:
+        return ""
+    status = opt.certificate(tolerance=tol).status
+    return status if status in ("certified", "infeasible") else ""
 
 
 @contextlib.contextmanager
@@ -268,13 +279,13 @@ def broken_lines(n: int, reason: str, path: Path | None) -> list[str]:
 # %% ../nbs/tools/running.ipynb #7116abf4
 def write_outputs(args: argparse.Namespace, opt: Cobalt, result: Result) -> None:
     "The page and the history, where they are asked for."
-    from cobalt_nb.tables import history_table
+    from cobalt_nb.tables import history_table, write_table
 
     if getattr(args, "out", None):
         result.report(args.out)
         print(f"wrote {args.out}", file=sys.stderr)
     if getattr(args, "csv", None):
-        history_table(opt.archive).to_csv(args.csv, index=False)
+        write_table(history_table(opt.archive), args.csv)
         print(f"wrote {args.csv}, {len(opt.archive)} evaluations", file=sys.stderr)
 
 # %% ../nbs/tools/running.ipynb #60ff480c
@@ -343,7 +354,7 @@ def run_options(command: argparse.ArgumentParser) -> None:
     add("--tol", type=tolerance, metavar="GAP", help=stop)
     add("--workers", type=positive, metavar="N", help="evaluations at once (1)")
     add("--seed", type=int, metavar="N", help="of all that is random (0, or the journal's)")
-    add("--csv", metavar="FILE", help="write the history as a table")
+    add("--csv", metavar="FILE", help="write the history as a table, .csv or .xlsx")
     add("--quiet", action="store_true", help="no progress")
     add("--json", action="store_true", help=JSON_HELP)
     page_option(command)
@@ -355,7 +366,9 @@ def show_options(command: argparse.ArgumentParser) -> None:
     journal_options(command)
     kinds = "print a certificate of this kind as well: lemma is cautious, posterior closes earlier"
     command.add_argument("--kind", choices=("lemma", "posterior"), help=kinds)
-    command.add_argument("--csv", metavar="FILE", help="write the history as a table")
+    command.add_argument(
+        "--csv", metavar="FILE", help="write the history as a table, .csv or .xlsx"
+    )
     page_option(command)
     command.set_defaults(run=show)
 

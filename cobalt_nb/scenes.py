@@ -29,9 +29,9 @@ from .roi import Regions, roi_constraint
 from .style import COLOURS, draw_alpha, draw_band, draw_limits, draw_set, stay_near
 
 # %% auto #0
-__all__ = ['EDGES', 'STAR', 'AREAS', 'MET', 'Scene', 'acquisitions', 'largest', 'step_axes', 'draw_function', 'draw_constraint',
-           'draw_threshold', 'draw_choice', 'brief', 'draw_step', 'plot_step', 'kinds', 'draw_areas', 'draw_members',
-           'draw_evaluations', 'draw_key', 'draw_plane']
+__all__ = ['EDGES', 'BELOW', 'ABOVE', 'STAR', 'AREAS', 'MET', 'Scene', 'acquisitions', 'largest', 'step_axes', 'draw_function',
+           'draw_constraint', 'draw_threshold', 'draw_choice', 'brief', 'draw_step', 'plot_step', 'kinds', 'draw_areas',
+           'draw_members', 'draw_evaluations', 'draw_key', 'draw_plane']
 
 # %% ../nbs/optimizer/scenes.ipynb #f79f1448
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ def largest(alphas: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
     return torch.stack(inside).amax(0)
 
 # %% ../nbs/optimizer/scenes.ipynb #705cea64
-EDGES = {"left": 0.1, "right": 0.92, "bottom": 0.09, "top": 0.93, "hspace": 0.45}
+EDGES = {"left": 0.1, "right": 0.92, "hspace": 0.45}  # of the figure
+BELOW, ABOVE = 0.75, 0.5  # room for words, in inches
 
 
 def step_axes(constraints: int = 1, figure: Figure | None = None) -> np.ndarray:
@@ -88,7 +89,9 @@ def step_axes(constraints: int = 1, figure: Figure | None = None) -> np.ndarray:
     ratios = [3, 2] * (constraints + 1) + [2.4]
     size = (5.8, 0.53 * sum(ratios))
     figure = figure or plt.figure(figsize=size, dpi=80, layout="none")
-    return figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, gridspec_kw=EDGES)
+    room = {"bottom": BELOW / size[1], "top": 1 - ABOVE / size[1]}
+    look: dict[str, Any] = {"sharex": True, "height_ratios": ratios, "gridspec_kw": EDGES | room}
+    return figure.subplots(len(ratios), 1, **look)
 
 
 def draw_function(

@@ -23,6 +23,7 @@ from cobalt_nb.insight import (
     telling_pairs,
     validated,
 )
+from .markup import shown
 from .models import Models
 from .outlook import Parameter, parameters
 from .parameters import Categorical, Integer
@@ -33,7 +34,8 @@ from .tradeoffs import closing, safer, shadow_prices
 
 # %% auto #0
 __all__ = ['KINDS', 'rounded', 'numbers', 'parameter_facts', 'place', 'function_facts', 'evaluation_facts', 'interval_facts',
-           'slice_facts', 'plane_facts', 'in_steps', 'model_facts', 'settings_facts', 'summary']
+           'slice_facts', 'plane_facts', 'in_steps', 'model_facts', 'brief', 'with_unit', 'verdict', 'claims',
+           'settings_facts', 'summary']
 
 # %% ../nbs/optimizer/summary.ipynb #2d370a8d
 def rounded(value: Any, digits: int = 6) -> float | None:
@@ -69,8 +71,9 @@ def function_facts(problem: Problem, models: Models | None) -> list[dict[str, An
     for name in problem.functions:
         interval = problem.constraints.get(name)
         ends = [None, None] if interval is None else numbers((interval.lower, interval.upper), 12)
-        labels = bool(models and models.surrogates[name].labels)
-        facts.append({"name": name, "lower": ends[0], "upper": ends[1], "labels": labels})
+        one = models.surrogates[name] if models else None
+        told = {"labels": bool(one and one.labels), "noisy": bool(one and one.verdict.noisy)}
+        facts.append({"name": name, "lower": ends[0], "upper": ends[1], **told})
     return facts
 
 # %% ../nbs/optimizer/summary.ipynb #7747bef0
@@ -165,7 +168,84 @@ def _model(models: Models, name: str) -> dict[str, Any]:
         facts |= {"told": numbers(found.told, 6), "left": [numbers(part, 6) for part in found.band]}
     return facts
 
+# %% ../nbs/optimizer/summary.ipynb #ce3d5a74
+def brief(value: float) -> str:
+    "A number with two digits, such as an error."
+    return f"{value:.2g}".replace("-", "−")
+
+
+def with_unit(problem: Problem, name: str, value: Any) -> str:
+    "A value and its unit, if there are both."
+    unit = problem.units.get(name, "")
+    missing = value is None or isinstance(value, float) and math.isnan(value)
+    return shown(value) + (f" {unit}" if unit and not missing else "")
+
+
+def verdict(result: Result) -> str:
+    "What a run has come to, in a sentence."
+    goal, n = "maximum" if result.problem.maximize else "minimum", len(result.history)
+    if not n:
+        return "Nothing was evaluated yet."
+    if result.history[list(result.problem.unknown)].isna().all(axis=None):
+        every = f"All {n} evaluations" if n > 1 else "The only evaluation"
+        return f"{every} failed: nothing was measured yet."
+    if result.status == "infeasible":
+        lost = f"No point can meet all constraints, {_sure(result)}"
+        return f"{lost}; the least violating one is shown."
+    if result.feasible is False and n == 1:
+        return "The only evaluation was not feasible; it is shown."
+    if result.feasible is False:
+        return f"None of {n} evaluations was feasible yet; the least violating one is shown."
+    if result.status == "certified" and result.feasible:
+        near = f"{_value(result)} is the {goal} to within {brief(result.gap)}"
+        return f"{near}, {_sure(result)}: you can stop here."
+    return f"{_best(result, n)}; {_bound(result, goal)}."
+
+# %% ../nbs/optimizer/summary.ipynb #a2682d18
+def _sure(result: Result) -> str:
+    return (
+        f"with probability at least {1 - result.certificate.delta:g}" if result.certificate else ""
+    )
+
+
+def _value(result: Result) -> str:
+    name = result.problem.objective
+    if math.isnan(result.value):
+        return f"no value of {name} yet"
+    error = result.errors.get(name, 0.0)
+    beside = f" ± {brief(error)}" if error > 0 else ""
+    return f"{name} = {with_unit(result.problem, name, result.value)}{beside}"
+
+
+def _best(result: Result, n: int) -> str:
+    noisy = any(result.errors.get(name, 0.0) > 0 for name in result.problem.constraints)
+    if result.feasible and not noisy:
+        best = f"The best feasible of {n} evaluations" if n > 1 else "The only evaluation"
+        return f"{best} has {_value(result)}{', and is feasible' * (n == 1)}"
+    odds = result.model.feasible
+    known = "" if math.isnan(odds) else f"all constraints are met with probability {odds:.2g}"
+    point = f"The recommended one of {n} evaluations" if n > 1 else "The only evaluation"
+    lost = "" if result.feasible else "not every constraint was measured there"
+    return "; ".join(part for part in (f"{point} has {_value(result)}", lost, known) if part)
+
+
+def _bound(result: Result, goal: str) -> str:
+    if result.status == "model rejected":
+        return "a model was rejected, so no bound is given"
+    end = result.upper if result.problem.maximize else result.lower
+    if not math.isfinite(end):
+        return f"no bound of the {goal} can be given yet"
+    most = "at most" if result.problem.maximize else "at least"
+    shut = ": you can stop here" if result.status == "certified" else ""
+    return f"the {goal} is {most} {shown(end)}, {_sure(result)}{shut}"
+
 # %% ../nbs/optimizer/summary.ipynb #ae1a3a48
+def claims(result: Result) -> bool:
+    "Whether a result says anything about the optimum that is not known from its evaluations."
+    bounded = math.isfinite(result.lower) or math.isfinite(result.upper)
+    return bounded or result.status in ("certified", "infeasible")
+
+
 def settings_facts(result: Result) -> list[tuple[str, Any]]:
     "Settings that a user chose, or might have, and versions."
     facts: list[tuple[str, Any]] = []
@@ -182,7 +262,7 @@ def settings_facts(result: Result) -> list[tuple[str, Any]]:
     }
     facts += [("bounds", ", ".join(f"{k} in {v}" for k, v in bounds.items()))] if bounds else []
     facts += [("known functions", ", ".join(result.problem.known))] if result.problem.known else []
-    if found:
+    if found and claims(result):
         facts += [("certificate", found.kind), ("tolerance", rounded(found.tolerance, 4))]
     tools = ("torch", "numpy", "scipy")
     return (
@@ -233,8 +313,12 @@ def _modelled(models: Models, archive: Archive, x: Mapping[str, Any]) -> dict[st
 
 # %% ../nbs/optimizer/summary.ipynb #97a61937
 __all__ = [
+    "brief",
+    "claims",
     "function_facts",
     "rounded",
     "settings_facts",
     "summary",
+    "verdict",
+    "with_unit",
 ]  # what other rooms and users rely on

@@ -24,7 +24,7 @@ from .spaces import Box, Pool, Problem
 
 # %% auto #0
 __all__ = ['MISSING', 'FAILED', 'EXCEL', 'is_missing', 'as_label', 'as_entry', 'Row', 'error_columns', 'as_value', 'table_rows',
-           'as_row', 'read_table', 'history_table', 'waiting_table', 'number_column']
+           'as_row', 'read_table', 'encoding_of', 'history_table', 'write_table', 'waiting_table', 'number_column']
 
 # %% ../nbs/optimizer/tables.ipynb #7030c234
 MISSING = {"", "na", "n/a", "nan", "none", "null", "<na>"}
@@ -149,11 +149,23 @@ def read_table(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     as_text: dict[str, Any] = {"dtype": str, "keep_default_na": False}
     try:
-        if path.suffix.lower() in EXCEL:
-            return _first_sheet(path, as_text)
-        return _unlocalised(path, as_text)
+        book = path.suffix.lower() in EXCEL
+        table = _first_sheet(path, as_text) if book else _unlocalised(path, as_text)
+        return table[~table.map(is_missing).all(axis=1)].reset_index(drop=True)
     except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{path} is not a table of comma-separated values: {error}") from None
+
+
+def encoding_of(path: Path) -> str:
+    "How a file of text is encoded: UTF-8 or UTF-16, or else as Windows writes it."
+    text = path.read_bytes()
+    if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8-sig"
 
 
 def _first_sheet(path: Path, options: Mapping[str, Any]) -> pd.DataFrame:
@@ -167,9 +179,10 @@ def _first_sheet(path: Path, options: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _unlocalised(path: Path, options: Mapping[str, Any]) -> pd.DataFrame:
-    with path.open(encoding="utf-8-sig") as file:
+    code = encoding_of(path)
+    with path.open(encoding=code) as file:
         mark = max(",;\t", key=file.readline().count)
-    options = dict(options) | {"sep": mark, "encoding": "utf-8-sig", "skipinitialspace": True}
+    options = dict(options) | {"sep": mark, "encoding": code, "skipinitialspace": True}
     with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
         try:
             table = pd.read_csv(path, index_col=False, **options)
@@ -187,6 +200,18 @@ def history_table(archive: Any) -> pd.DataFrame:
         failed = [name in names for names in archive.failures]
         frame[name] = np.where(failed, "nan", frame[name].to_numpy(dtype=object))
     return frame.where(frame.notna(), "")
+
+
+def write_table(table: pd.DataFrame, path: str | Path) -> None:
+    "Write a table: as a workbook if the path names one, else as comma-separated values."
+    if Path(path).suffix.lower() not in EXCEL:
+        table.to_csv(path, index=False)
+        return
+    try:
+        table.to_excel(path, index=False)
+    except (ImportError, ValueError) as error:
+        hint = 'pip install "cobalt-nb[excel]" and name it .xlsx, or name a .csv'
+        raise ValueError(f"{path} cannot be written as a workbook: {hint}") from error
 
 
 def waiting_table(
@@ -230,4 +255,5 @@ __all__ = [
     "Row",
     "table_rows",
     "waiting_table",
+    "write_table",
 ]  # what other rooms and users rely on

@@ -241,3 +241,49 @@ def test_every_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> Non
         assert (
             f"examples:\n  cobalt-nb {'new' if name == 'run' else name}" in capsys.readouterr().out
         )
+
+
+def test_what_is_certified_is_not_evaluated_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "sum.py").write_text(
+        "space, minimize, noise = {'x': (0.0, 1.0)}, 'f', 0.0\n"
+        "constraints = {'c': (0.5, None)}\n"
+        "def evaluate(x):\n    return {'f': x['x'], 'c': x['x']}\n"
+    )
+    assert main(["run", "sum.py", "--tol", "0.01", "--quiet"]) == 0
+    before = (folder / "sum.jsonl").read_bytes()
+    capsys.readouterr()
+    assert main(["run", "sum.py", "--tol", "0.01"]) == 0
+    said = capsys.readouterr()
+    assert "nothing more is evaluated" in said.err and "certified" in said.out
+    assert (folder / "sum.jsonl").read_bytes() == before
+
+
+WORDS = "x;coils;steel;mass;stress;Prüfer\r\n0,25;2;EU;3,5;1,25;Jörg\r\n;;;;;\r\n"
+
+
+@pytest.mark.parametrize("code", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_tables_as_spreadsheets_write_them(
+    code: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "made.csv").write_bytes(WORDS.encode(code))
+    assert main(["new", "coil.toml"]) == 0
+    assert main(["tell", "coil.jsonl", "made.csv"]) == 0
+    assert "1 told, 1 evaluation in all" in capsys.readouterr().out
+    archive = Cobalt.load("coil.jsonl").archive
+    assert archive.points == [{"x": 0.25, "coils": 2, "steel": "EU"}]
+    assert archive.values[0] == {"mass": 3.5, "stress": 1.25}
+    assert archive.extras[0]["Prüfer"] == "Jörg"
+
+
+def test_suggestions_as_a_workbook(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "coil.toml"]) == 0
+    assert main(["suggest", "coil.jsonl", "-n", "2", "--csv", "next.xlsx"]) == 0
+    table = pd.read_excel("next.xlsx", keep_default_na=False)
+    table.assign(mass=[3.0, 4.0], stress=[1.0, 1.1]).to_excel("next.xlsx", index=False)
+    assert main(["suggest", "coil.jsonl", "-n", "2", "--csv", "next.xlsx"]) == 1  # not told yet
+    assert main(["tell", "coil.jsonl", "next.xlsx"]) == 0
+    assert "2 told, 2 evaluations in all" in capsys.readouterr().out
+    assert main(["show", "coil.jsonl", "--csv", "history.xlsx"]) == 3
+    assert list(pd.read_excel("history.xlsx")["mass"]) == [3.0, 4.0]

@@ -91,6 +91,8 @@ RUNS: dict[str, Callable[[], Cobalt]] = {
     ),
     "free": lambda: told(Cobalt(Box(SQUARE), "f"), lambda x: {"f": x["x"] - x["y"] ** 2}),
     "nothing feasible": lambda: told(Cobalt(Box(SQUARE), "f", {"c": (None, -1.0)}), sums),
+    "nothing came": lambda: told(Cobalt(Box(SQUARE), "f", {"c": (None, 0.5)}), lambda x: {}, 9),
+    "alone": lambda: told(Cobalt(Box(SQUARE), "f", {"c": (None, -1.0)}), sums, 1),
     "too few": lambda: told(Cobalt(Box(SQUARE), "f", {"c": (None, 0.5)}), sums, 2),
     "none": lambda: Cobalt(Box(SQUARE), "f", {"c": (None, 0.5)}),
     "noisy": lambda: told(Cobalt(Box(SQUARE), "f", {"c": (None, 0.5)}, noise=0.05), noisy(), 10),
@@ -108,6 +110,8 @@ LACKING = {
     "free": {"margins"},
     "many": {"margins"},
     "too few": {"around", "planes", "matters", "models", "margins"},
+    "nothing came": {"around", "planes", "matters", "models", "margins"},
+    "alone": {"around", "planes", "matters", "models", "margins"},
     "none": {"design", "run", "around", "planes", "matters", "models", "margins", "asked"},
 }
 
@@ -158,6 +162,12 @@ def test_what_the_verdict_says(made: dict[str, tuple[Result, str]]) -> None:
     assert said["nothing feasible"].startswith("None of 8 evaluations was feasible yet")
     assert "no bound of the maximum can be given yet" in said["too few"]
     assert "at most" in said["line"] and "with probability at least 0.9" in said["line"]
+    assert said["nothing came"] == "All 9 evaluations failed: nothing was measured yet."
+    assert said["alone"] == "The only evaluation was not feasible; it is shown."
+    assert " ± " in said["noisy"] and "all constraints are met with probability" in said["noisy"]
+    value = made["decoupled"][0].value
+    assert made["decoupled"][0].feasible is None and f"f = {value:.6g}" in said["decoupled"]
+    assert "the maximum is at most" in said["decoupled"]
 
 
 def test_what_stands_in_the_data(made: dict[str, tuple[Result, str]]) -> None:
@@ -172,6 +182,30 @@ def test_what_stands_in_the_data(made: dict[str, tuple[Result, str]]) -> None:
     assert last[0] == 8 and last[2] == pytest.approx(made["line"][0].upper, rel=1e-6)
     asked = made["line"][0].behind.pending[0]
     assert asked.reason.split(";")[0] in made["line"][1]
+
+
+def test_the_notes_say_what_the_marks_mean(made: dict[str, tuple[Result, str]]) -> None:
+    texts = {name: text for name, (_, text) in made.items()}
+    assert "no value of f (faint, at the bottom)" not in texts["line"]
+    assert "evaluations have no value of f (faint, at the bottom)" in texts["decoupled"]
+    assert "the best measurement is not always the best design" in texts["noisy"]
+    assert "What the certificate assumes" not in texts["nothing came"]  # nothing is claimed
+    assert "What the certificate assumes" in texts["line"]
+    assert "All 1 evaluations" not in texts["alone"]
+
+
+def test_planes_go_through_the_design_and_shares_are_shares(
+    made: dict[str, tuple[Result, str]],
+) -> None:
+    for name in ("mixed", "pool", "free", "noisy", "labels", "decoupled"):
+        facts = data(made[name][1])
+        for one in facts["planes"]:
+            for key, axis in zip(one["pair"], one["axes"]):
+                assert facts["point"][key] in axis and axis == sorted(axis)
+            assert "1" in one["roi"] or name == "nothing feasible"
+        for function, total in facts["total"].items():
+            first = facts["first"][function]
+            assert all(0 <= a <= b <= 1 for a, b in zip(first, total))
 
 
 EVIL = '<img src=x onerror="alert(1)">&\'`</script><script>alert(2)</script>{0}%s'
@@ -244,6 +278,15 @@ def test_objects_show_themselves_in_a_notebook() -> None:
         "nothing feasible yet" in empty._repr_html_()
         and "undecided" in empty.result()._repr_html_()
     )
+
+
+def test_text_is_short_and_has_units() -> None:
+    units = {"f": "kg", "x": "mm"}
+    opt = told(Cobalt(Box(SQUARE), "f", {"c": (None, 0.9)}, units=units), sums, 1)
+    result = opt.result()
+    assert "best of 1 evaluation\n" in str(result) and " kg" in str(result)
+    assert f"x = {result.x['x']:.6g} mm" in str(result)
+    assert len(repr(result)) < 200 and "status='undecided'" in repr(result)
 
 
 def sums_of(x: Mapping[str, Any]) -> dict[str, Any]:

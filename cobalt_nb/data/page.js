@@ -60,13 +60,17 @@
   };
 
   // Axes: from a value to its share of the length
-  const plainTicks = (low, high, n) => {
+  const plainTicks = (low, high, n, whole = false) => {
     const raw = (high - low) / Math.max(n, 1), power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map(k => k * power).find(s => s >= raw * 0.999);
+    const sizes = [0.2, 0.5, 1, 2, 5, 10].map(k => k * power);
+    const count = s => Math.floor(high / s + 1e-9) - Math.ceil(low / s - 1e-9) + 1;
+    let k = sizes.findIndex(s => s >= raw * 0.999);
+    while (k > 0 && count(sizes[k]) < 3) k--; // too few to read a scale
+    const step = whole ? Math.max(Math.round(sizes[k]), 1) : sizes[k];
     const size = Math.max(Math.abs(low), Math.abs(high));
     const digits = Math.min(Math.max(Math.ceil(Math.log10(size / step)) + 1, 1), 12);
     const first = Math.ceil(low / step - 1e-9), last = Math.floor(high / step + 1e-9);
-    const places = [...Array(Math.max(last - first + 1, 0)).keys()].map(k => (first + k) * step);
+    const places = [...Array(Math.max(last - first + 1, 0)).keys()].map(j => (first + j) * step);
     return places.map(v => [v, short(+v.toPrecision(12), digits)]);
   };
   const logTicks = (low, high, n) => {
@@ -78,24 +82,25 @@
     const chosen = tens.length > 2 || inside.length > n ? tens : inside;
     return chosen.length > 1 ? chosen.map(v => [v, short(v)]) : plainTicks(low, high, n);
   };
-  const range = (low, high, log = false) => {
+  const range = (low, high, log = false, whole = false) => {
     if (!(high > low)) [low, high] = [low - (Math.abs(low) || 1) * 0.5, low
       + (Math.abs(low) || 1) * 0.5];
     return {
       low, high,
       at: v => log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low),
-      ticks: n => log ? logTicks(low, high, n) : plainTicks(low, high, n),
+      ticks: n => log ? logTicks(low, high, n) : plainTicks(low, high, n, whole),
     };
   };
   const choice = labels => ({
     low: 0, high: labels.length - 1, labels,
     at: k => (k + 0.5) / labels.length, ticks: () => labels.map((label, k) => [k, label]),
   });
-  const whole = one => Math.min(0.5, (one.high - one.low) * 0.05);
+  const beside = one => Math.min(0.5, (one.high - one.low) * 0.05);
   const along = name => {
     const one = parameter(name);
     if (one.labels) return choice(one.labels);
-    if (one.kind === "int" && !one.log) return range(one.low - whole(one), one.high + whole(one));
+    if (one.kind === "int" && !one.log) return range(one.low - beside(one), one.high + beside(one),
+      false, true);
     return range(one.low, one.high, one.log);
   };
   const roomy = values => {
@@ -133,9 +138,12 @@
       make("title", {}, node).textContent = text;
     }
     make("path", { d: `M${left} ${top}v${h}h${w}`, class: "axis" }, back);
-    write(back, left - 4, 13, clip(options.yname, Math.floor((w + 4) / 6.6)), { class: "name" });
-    write(back, left + w, top + h + 35, clip(options.xname, Math.floor(w / 6.6)),
-      { class: "name", "text-anchor": "end" });
+    const name = (x, y, text, more = {}) => {
+      const node = write(back, x, y, clip(text, Math.floor(w / 7.2)), { class: "name", ...more });
+      make("title", {}, node).textContent = text;
+    };
+    name(left - 4, 13, options.yname);
+    name(left + w, top + h + 35, options.xname, { "text-anchor": "end" });
     const id = "clip" + Math.random().toString(36).slice(2);
     make("rect", { x: left, y: top, width: w, height: h }, make("clipPath", { id }, svg));
     const inner = make("g", { "clip-path": `url(#${id})` }, svg), front = make("g", {}, svg);
@@ -203,7 +211,10 @@
         || Math.abs(best) * 1e-3 || 1;
       values = [best - span, best + span];
     }
-    const f = frame(box, range(0.5, n + 0.5), roomy(values), {
+    const known = finite(values), room = 0.3 * (Math.max(...known) - Math.min(...known));
+    if (!near && D.intervals.some(r => r[1] === null)) values.push(Math.min(...known) - room);
+    if (!near && D.intervals.some(r => r[2] === null)) values.push(Math.max(...known) + room);
+    const f = frame(box, range(0.5, n + 0.5, false, true), roomy(values), {
       label: "The objective over the evaluations", xname: "evaluation", yname: united(D.objective),
     });
     const high = [], low = [];
@@ -213,12 +224,11 @@
       const bottom = lower === null ? f.top + f.h : f.stay(f.sy(lower));
       high.push([from, top], [to, top]);
       low.unshift([to, bottom], [from, bottom]);
+      for (const [end, y] of [[lower, bottom], [upper, top]]) { // an open end has no edge
+        if (end !== null) make("path", { d: path([[from, y], [to, y]]), class: "edge" }, f.inner);
+      }
     });
-    if (high.length) {
-      make("path", { d: path([...high, ...low]) + "Z", class: "band" }, f.inner);
-      make("path", { d: path(high), class: "edge" }, f.inner);
-      make("path", { d: path(low), class: "edge" }, f.inner);
-    }
+    if (high.length) make("path", { d: path([...high, ...low]) + "Z", class: "band" }, f.inner);
     const line = [];
     E.best.forEach((v, i) => {
       if (v === null) return;
