@@ -309,6 +309,10 @@ class Loop:
     gaps: deque[float] = field(default_factory=lambda: deque([math.inf] * CYCLE, CYCLE))
     judged: int = 0  # evaluations when a certificate was last asked for
 
+    def __post_init__(self) -> None:
+        if len(self.opt.archive):  # what was begun before may be at its end
+            self.gaps.extend([0.0] * CYCLE)
+
     @property
     def remark(self) -> str:
         "The name under which the text of an exception is kept."

@@ -1,5 +1,6 @@
 """`maximize` and `minimize` survive their users: exceptions, Ctrl-C, many workers, odd answers."""
 
+import itertools
 import math
 import os
 import signal
@@ -393,6 +394,29 @@ def test_a_finite_box_ends() -> None:
     result = maximize(counted, finite, "f", **QUICK, budget=60)
     assert not result.history[["n", "kind"]].drop_duplicates().shape[0] < 10
     assert len(result.history) < 60
+
+
+def test_a_certified_journal_is_not_evaluated_again(tmp_path: Path) -> None:
+    count = itertools.count()
+
+    def counted(p: dict[str, float]) -> dict[str, float]:
+        next(count)
+        return {"f": (p["x"] - 0.3) ** 2, "c": p["x"]}
+
+    once = lambda budget: minimize(
+        counted,
+        Box({"x": (0.0, 2.0)}),
+        "f",
+        {"c": (0.5, None)},
+        budget,
+        journal=tmp_path / "run.jsonl",
+        noise=0,
+        progress=False,
+    )
+    first = once(40)
+    again, more = once(40), once(60)
+    assert first.status == again.status == more.status == "certified"
+    assert next(count) == len(first.history) == len(more.history) < 40
 
 
 def test_the_last_candidate_is_evaluated_after_a_crash(tmp_path: Path) -> None:
