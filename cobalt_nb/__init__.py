@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .run import maximize, minimize
     from .spaces import Box, Pool, Problem
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _HOME = {
     "minimize": "run",
     "maximize": "run",
