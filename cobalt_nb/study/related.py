@@ -382,7 +382,7 @@ def learn_table(rows: pd.DataFrame) -> pd.DataFrame:
 def plot_solved(rows: pd.DataFrame) -> Figure:
     "The share of all trials that have met the best candidate, against evaluations."
     seeks = rows[rows["kind"] == "seek"]
-    figure, axes = plt.subplots(1, 2, figsize=(8.2, 3.1), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(9.2, 2.8), sharey=True, layout="constrained")
     times = np.arange(BUDGET + 1)
     for ax, names in zip(axes, (OTHERS, [name for name in SEEKERS if name in RIVALS])):
         for i, name in enumerate(names):
@@ -390,7 +390,7 @@ def plot_solved(rows: pd.DataFrame) -> Figure:
             share = (zero[:, None] <= times).mean(0)
             ax.plot(times, share, label=NAMES[name], lw=1.4, ls=("-", "--", ":")[i // 2])
         ax.set(xlabel="evaluations", ylim=(0, 1))
-        ax.legend(fontsize=8, loc="lower right")
+        ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes[0].set_ylabel("share of trials at regret 0")
     return figure
 
