@@ -205,5 +205,8 @@ def ledger(results: pd.DataFrame | None = None) -> list[dict[str, str]]:
 
 # %% ../../nbs/study/ledger.ipynb #d4c7f4f5
 __all__ = [
+    "Claim",
+    "Judge",
     "ledger",
+    "Rule",
 ]  # what other rooms and users rely on

@@ -284,5 +284,6 @@ __all__ = [
     "ScboBox",
     "ScboModels",
     "ScboPool",
+    "thompson",
     "trust_region",
 ]  # what other rooms and users rely on
