@@ -64,11 +64,12 @@ from cobalt_nb.study.trials import (
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['WIDTH', 'OPTIMISM', 'CLIMBED', 'JOINT', 'RIVALS', 'FILE', 'FIRST', 'BUDGET', 'CHECKPOINTS', 'PLACES', 'OTHERS',
+__all__ = ['WIDTH', 'OPTIMISM', 'CLIMBED', 'JOINT', 'RELATED', 'FILE', 'FIRST', 'BUDGET', 'CHECKPOINTS', 'PLACES', 'OTHERS',
            'NAMES', 'SEEKERS', 'LEARNERS', 'LEARNED', 'COLUMNS', 'Key', 'KINDS', 'LAGRANGIANS', 'ruled_out',
-           'ambiguity', 'lse', 'undecided', 'reductions', 'truvar', 'config', 'JointBox', 'rival_rule', 'Rival',
-           'rival', 'protocol_of', 'seek', 'f1', 'claimed_feasible', 'learn', 'load_related', 'plan', 'measure', 'main',
-           'with_noisy_ei', 'median_zero', 'seek_table', 'learn_table', 'plot_solved', 'duels', 'lagrangian_row']
+           'ambiguity', 'lse', 'undecided', 'reductions', 'truvar', 'config', 'JointBox', 'related_rule', 'Related',
+           'method_in', 'protocol_of', 'seek', 'f1', 'claimed_feasible', 'learn', 'load_related', 'plan', 'measure',
+           'main', 'with_noisy_ei', 'median_zero', 'seek_table', 'learn_table', 'plot_solved', 'duels',
+           'lagrangian_row']
 
 # %% ../../nbs/study/related.ipynb #b49ad915
 WIDTH = 3.0  # √β of level sets
@@ -169,14 +170,14 @@ class JointBox(BoxRule):
         return suggestion(step.space.decode(x[None])[0], self.method, float(values.max()))
 
 
-def rival_rule(space: Box | Pool, settings: BaselineSettings) -> Rule:
+def related_rule(space: Box | Pool, settings: BaselineSettings) -> Rule:
     "The rule of a method for this kind of space."
     if isinstance(space, Pool):
         return ScorePool(space, settings)
     return (ScoreBox if settings.method in CLIMBED else JointBox)(space, settings)
 
 # %% ../../nbs/study/related.ipynb #b633ad40
-class Rival(Cobalt):
+class Related(Cobalt):
     "An optimiser with the words of `Cobalt` and the rule of a method of this chapter."
 
     def __init__(
@@ -198,32 +199,32 @@ class Rival(Cobalt):
         problem = Problem(space, objective, constraints, maximize)
         usual = checked_settings(problem, noise=noise, n_init=n_init, seed=seed)
         settings = BaselineSettings(**asdict(usual), method=method)
-        parts = Models(problem, settings), rival_rule(space, settings)
+        parts = Models(problem, settings), related_rule(space, settings)
         self._assemble(*parts, self._new_journal(journal))
         self._log(header(problem, settings))
 
     @classmethod
     def _parts(cls, first: Mapping[str, Any]) -> tuple[Models, Rule]:
         if first["settings"].get("method") not in (*CLIMBED, *JOINT):
-            raise ValueError("this is not the journal of a rival; load it with Cobalt.load")
+            raise ValueError("this is not the journal of a related method; load it with Cobalt.load")
         problem, settings = problem_from(first), BaselineSettings(**first["settings"])
-        return Models(problem, settings), rival_rule(problem.space, settings)
+        return Models(problem, settings), related_rule(problem.space, settings)
 
 # %% ../../nbs/study/related.ipynb #e353d98d
-RIVALS = {
+RELATED = {
     **{"lse": "LSE", "truvar": "TRUVAR", "config": "CONFIG", "nei": "noisy EI", "mesc": "MES-C"},
     **{"pesc": "PESC", "al": "slack AL", "admmbo": "ADMMBO"},
 }
 
 
-def rival(title: str, place: Arena, seed: int) -> Rival:
-    "A rival in an arena."
+def method_in(title: str, place: Arena, seed: int) -> Related:
+    "A related method in an arena."
     task = place.task
     told: dict[str, Any] = {"noise": place.noise, "n_init": place.n_init, "seed": seed}
-    return Rival(place.space, task.objective, task.constraints, method=title, **told)
+    return Related(place.space, task.objective, task.constraints, method=title, **told)
 
 
-METHODS.update({name: partial(rival, title) for name, title in RIVALS.items()})
+METHODS.update({name: partial(method_in, title) for name, title in RELATED.items()})
 
 # %% ../../nbs/study/related.ipynb #37685e52
 FILE = Path("nbs/results/related.csv")
@@ -233,7 +234,7 @@ OTHERS = {
     **{"cobalt": "COBALt, practical", "cobalt-paper": "COBALt, paper"},
     **{"cei": "cEI", "cmes": "cMES-IBO", "scbo": "SCBO", "random": "random"},
 }
-NAMES = OTHERS | RIVALS
+NAMES = OTHERS | RELATED
 SEEKERS = [name for name in NAMES if name not in ("lse", "truvar")]
 LEARNERS, LEARNED = ["lse", "truvar", "cobalt-paper", "random"], ("ackley", "spring", "car")
 
@@ -384,7 +385,7 @@ def plot_solved(rows: pd.DataFrame) -> Figure:
     seeks = rows[rows["kind"] == "seek"]
     figure, axes = plt.subplots(1, 2, figsize=(9.2, 2.8), sharey=True, layout="constrained")
     times = np.arange(BUDGET + 1)
-    for ax, names in zip(axes, (OTHERS, [name for name in SEEKERS if name in RIVALS])):
+    for ax, names in zip(axes, (OTHERS, [name for name in SEEKERS if name in RELATED])):
         for i, name in enumerate(names):
             zero = seeks.loc[seeks["method"] == name, "zero"].to_numpy(dtype=float)
             share = (zero[:, None] <= times).mean(0)
@@ -439,7 +440,7 @@ def lagrangian_row(rows: pd.DataFrame) -> dict[str, str]:
 # %% ../../nbs/study/related.ipynb #6535bf73
 __all__ = [
     "load_related",
-    "Rival",
-    "RIVALS",
+    "Related",
+    "RELATED",
     "seek_table",
 ]  # what other rooms and users rely on
