@@ -206,7 +206,7 @@ class Related(Cobalt):
     @classmethod
     def _parts(cls, first: Mapping[str, Any]) -> tuple[Models, Rule]:
         if first["settings"].get("method") not in (*CLIMBED, *JOINT):
-            raise ValueError("this is not the journal of a related method; load it with Cobalt.load")
+            raise ValueError("not the journal of a related method; load it with Cobalt.load")
         problem, settings = problem_from(first), BaselineSettings(**first["settings"])
         return Models(problem, settings), related_rule(problem.space, settings)
 
