@@ -12,6 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -343,11 +344,10 @@ def run_rival(rival: str, problem: Problem, budget: int, seed: int) -> dict[str,
 
 def missing(rival: str) -> str:
     "A sentence that says what to install for a rival; empty if all is there."
-    try:
-        needed(RIVALS[rival].module, RIVALS[rival].package)
-    except ImportError as error:
-        return f"{rival}: {error}"
-    return ""
+    module, package = RIVALS[rival].module.split(".")[0], RIVALS[rival].package
+    if find_spec(module) is not None:
+        return ""
+    return f"{rival} needs {package}, which is not installed: pip install 'cobalt-nb[compare]'"
 
 # %% ../../nbs/study/rivals.ipynb #111c0e09
 __all__ = [
