@@ -211,7 +211,7 @@ BENCH = """examples:
   cobalt-nb bench --json         the rows as JSON
 """
 COMPARE = """examples:
-  cobalt-nb compare --quick      four problems, the fast rivals: a few minutes of one processor
+  cobalt-nb compare --quick      four problems, the fast rivals: half a minute of one processor
   cobalt-nb compare --problems g06-2d rc17-3d --rivals cobalt cobyqa egobox --seeds 900 901
   cobalt-nb compare              75 problems, all rivals: days; the same command goes on
 The problems: python -m cobalt_nb.study.suites --list

@@ -145,6 +145,15 @@ def test_what_is_stored_is_not_made_again(tmp_path: Path) -> None:
     assert both == compare(runs, tmp_path, workers=1, quiet=True)
 
 
+@pytest.mark.slow
+def test_two_processes_make_the_runs_of_one(tmp_path: Path) -> None:
+    runs = plan(["g24-2d", "coco-f01-i1-2d"], ["random", "cobyla"], [1], 5)
+    alone = compare(runs, tmp_path / "one", workers=1, quiet=True)
+    both = compare(runs, tmp_path / "two", workers=2, quiet=True)
+    traces = lambda lines: {(line["problem"], line["rival"]): line["loose"] for line in lines}
+    assert traces(json.loads(json.dumps(alone))) == traces(json.loads(json.dumps(both)))
+
+
 def test_another_budget_is_another_run(tmp_path: Path) -> None:
     for per_dimension in (5, 6):
         compare(plan(["g24-2d"], ["random"], [1], per_dimension), tmp_path, 1, quiet=True)
