@@ -17,9 +17,10 @@ from .byhand import HAND_COMMANDS
 from .running import CODES, RUN_COMMANDS, Options, positive, run
 
 # %% auto #0
-__all__ = ['NEXT', 'EXAMPLES', 'DEMO_EXAMPLES', 'REPRODUCE', 'REPORT', 'BENCH', 'PROTOCOL_HELP', 'SIZES', 'METHOD_HELP',
-           'Commands', 'DEMO', 'STUDY', 'COMMANDS', 'demo', 'vessel', 'illustration', 'reproduce', 'chosen', 'report',
-           'bench', 'demo_options', 'reproduce_options', 'report_options', 'bench_options', 'parser', 'main', 'said']
+__all__ = ['NEXT', 'EXAMPLES', 'DEMO_EXAMPLES', 'REPRODUCE', 'REPORT', 'BENCH', 'COMPARE', 'PROTOCOL_HELP', 'SIZES',
+           'METHOD_HELP', 'Commands', 'DEMO', 'STUDY', 'COMMANDS', 'demo', 'vessel', 'illustration', 'reproduce',
+           'chosen', 'report', 'bench', 'compare', 'demo_options', 'reproduce_options', 'report_options',
+           'compare_options', 'bench_options', 'parser', 'main', 'said']
 
 # %% ../nbs/tools/cli.ipynb #14f46383
 if TYPE_CHECKING:
@@ -165,6 +166,21 @@ def bench(args: argparse.Namespace) -> int:
     print(json.dumps(rows, indent=1) if args.json else format_rows(rows))
     return 0
 
+# %% ../nbs/tools/cli.ipynb #4d8a6684
+def compare(args: argparse.Namespace) -> int:
+    "Run this optimiser and others on the same problems, and print the table."
+    from cobalt_nb.study.comparison import compare as play
+    from cobalt_nb.study.comparison import installed, plan, shown_summary
+
+    if not args.rivals:
+        for sentence in installed()[1]:
+            print(f"left out, {sentence}", file=sys.stderr)
+    runs = plan(args.problems, args.rivals, args.seeds, args.per_dimension, args.quick)
+    folder = Path(args.out or ("compare-quick" if args.quick else "compare"))
+    print(f"{len(runs)} runs, those in {folder} are not made again", file=sys.stderr)
+    print(shown_summary(play(runs, folder, args.workers)))
+    return 0
+
 # %% ../nbs/tools/cli.ipynb #33ceab8e
 EXAMPLES = f"""examples:
   cobalt-nb demo
@@ -193,6 +209,13 @@ BENCH = """examples:
   cobalt-nb bench                four sizes: about three minutes of one processor
   cobalt-nb bench --n 50 200     two sizes only
   cobalt-nb bench --json         the rows as JSON
+"""
+COMPARE = """examples:
+  cobalt-nb compare --quick      four problems, the fast rivals: half a minute of one processor
+  cobalt-nb compare --problems g06-2d rc17-3d --rivals cobalt cobyqa egobox --seeds 900 901
+  cobalt-nb compare              75 problems, all rivals: days; the same command goes on
+The problems: python -m cobalt_nb.study.suites --list
+It needs the packages of an extra: pip install 'cobalt-nb[compare]'
 """
 
 # %% ../nbs/tools/cli.ipynb #c0f7ab32
@@ -244,6 +267,21 @@ def report_options(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=report)
 
 
+def compare_options(command: argparse.ArgumentParser) -> None:
+    "The options of `compare`."
+    add = command.add_argument
+    add("--problems", nargs="+", metavar="NAME", help="only these problems (default: 75)")
+    add("--rivals", nargs="+", metavar="NAME", help="only these rivals (default: all installed)")
+    add("--seeds", nargs="+", type=positive, metavar="N", help="the seeds (default: 900)")
+    many = "evaluations for each dimension (default: 30, or 10 with --quick)"
+    add("--per-dimension", type=positive, metavar="N", help=many)
+    where = "where the runs go (default: compare, or compare-quick)"
+    add("--out", metavar="FOLDER", help=where)
+    add("--workers", type=positive, metavar="N", help="processes (default: one a core)")
+    add("--quick", action="store_true", help="four small problems and the fast rivals")
+    command.set_defaults(run=compare)
+
+
 def bench_options(command: argparse.ArgumentParser) -> None:
     "The options of `bench`."
     add = command.add_argument
@@ -263,6 +301,7 @@ STUDY: Commands = {
     "reproduce": ("run the paper's experiments, or the rest of them", reproduce_options, REPRODUCE),
     "report": ("a page on them: figures, tables and claims", report_options, REPORT),
     "bench": ("speed against BoTorch, measured in one run", bench_options, BENCH),
+    "compare": ("other optimisers on problems of public suites", compare_options, COMPARE),
 }
 COMMANDS: Commands = DEMO | RUN_COMMANDS | HAND_COMMANDS | STUDY
 
@@ -300,7 +339,7 @@ def main(argv: list[str] | None = None) -> int:
             return 1
         except KeyboardInterrupt:
             kept = "; what is stored is whole, and the same command continues it"
-            hint = kept if args.run in (reproduce, run) else ""
+            hint = kept if args.run in (reproduce, run, compare) else ""
             print(f"cobalt-nb: interrupted{hint}", file=sys.stderr)
             return 130
 
