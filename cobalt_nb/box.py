@@ -424,6 +424,7 @@ class BoxRule:
 __all__ = [
     "BoxRule",
     "encoded",
+    "explore",
     "point_model",
     "Step",
 ]  # what other rooms and users rely on
