@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .confidence import Bounds
+from .correlated import JointView
 from .known import KnownFunctions, KnownPosterior
 from cobalt_nb.local import (
     PointChance,
@@ -82,9 +83,11 @@ def possible(exact: KnownFunctions, drawn: Tensor, n: int, seed: int) -> Tensor:
     return torch.cat([drawn[allowed], more])
 
 
-def point_model(posterior: CandidatePosterior | KnownPosterior, free: np.ndarray) -> Any:
+def point_model(
+    posterior: CandidatePosterior | KnownPosterior | JointView, free: np.ndarray
+) -> Any:
     "A posterior at single points, with slopes; of a known function along the `free` (d,) columns."
-    if isinstance(posterior, KnownPosterior):
+    if isinstance(posterior, (KnownPosterior, JointView)):
         return posterior.point(free)
     return PointPosterior(posterior)
 
@@ -225,7 +228,7 @@ def explore(step: Step, beta: float, boundaries: bool = True, meet: bool = False
     clear, models = step.clear(step.points, meet), step.models
     allowed = clear if clear.any() else ~clear
     view = widened_view(step.look, beta, models.policy.widths, allowed)
-    choice, gains = learned(models, view, boundaries)
+    choice, gains = learned(models, view, boundaries, step.posteriors)
     x, value = step.points[choice.index], choice.value
     if gains and not models.settings.decoupled:
         x, value = climbed(step, x, value, float(view.sets.lcb_max), beta, meet)
@@ -421,6 +424,7 @@ class BoxRule:
 __all__ = [
     "BoxRule",
     "encoded",
+    "explore",
     "point_model",
     "Step",
 ]  # what other rooms and users rely on

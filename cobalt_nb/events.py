@@ -160,7 +160,7 @@ def header(problem: Problem, settings: Settings, policy: Policy | None = None) -
         "objective": problem.objective,
         "constraints": plain(ends(problem.constraints)),
         "maximize": bool(problem.maximize),
-        "settings": plain(asdict(settings)),
+        "settings": plain(settings.said()),
         **{key: fact for key, fact in facts.items() if fact},
     } | ({"policy": plain(changes)} if changes else {})
 

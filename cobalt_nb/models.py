@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +19,7 @@ from .check import Check
 from .confidence import Bounds
 from .failures import Works
 from .fit import FIT_NOISE_FLOOR, HEAVY, Standardizer, Warp
+from .joint import Joint
 from .known import within
 from .mistakes import real_number, whole_number
 from .posterior import NOISE_FLOOR, RBF, CandidatePosterior, Hyperparameters
@@ -49,6 +50,11 @@ class Settings:
     seed: int
     decoupled: bool  # one function at a time
     costs: dict[str, float]  # of one evaluation of each function
+    correlated: bool | str = field(default=False, kw_only=True)  # whether modelled together
+
+    def said(self) -> dict[str, Any]:
+        "The settings by name; that of correlated functions only if it was chosen."
+        return {key: v for key, v in asdict(self).items() if key != "correlated" or v}
 
 # %% ../nbs/optimizer/models.ipynb #755828c9
 def checked_settings(
@@ -61,6 +67,7 @@ def checked_settings(
     seed: int = 0,
     decoupled: bool = False,
     costs: Mapping[str, float] | None = None,
+    correlated: bool | str = False,
 ) -> Settings:
     "The settings of an optimiser with the defaults filled in; an error names what is wrong."
     mode = mode or "practical"
@@ -76,7 +83,11 @@ def checked_settings(
     if costs is not None and not decoupled:
         raise ValueError("costs choose which function to evaluate, so they need decoupled=True")
     noises, prices = checked_noise(problem, noise), checked_costs(problem.unknown, costs)
-    return Settings(mode, beta, delta, noises, n_init, seed, decoupled, prices)
+    if not isinstance(correlated, bool) and correlated != "auto":
+        raise ValueError(f'correlated is True, False or "auto"; got {correlated!r}')
+    return Settings(
+        mode, beta, delta, noises, n_init, seed, decoupled, prices, correlated=correlated
+    )
 
 # %% ../nbs/optimizer/models.ipynb #2a8fedff
 def checked_noise(
@@ -213,6 +224,8 @@ WORKS = "\0works"  # the hidden constraint among the bounds: above 0 an evaluati
 class Models:
     "One surrogate for each function of a problem, kept up to date with an archive."
 
+    joint: Joint | None = None  # of functions that are modelled together; here none are
+
     def __init__(
         self,
         problem: Problem,
@@ -302,6 +315,10 @@ class Models:
         "The posterior of every function at `candidates` (m, d)."
         return {name: one.posterior(candidates) for name, one in self.surrogates.items()}
 
+    def posterior(self, name: str, candidates: Tensor) -> CandidatePosterior:
+        "The posterior of one function at `candidates` (m, d)."
+        return self.surrogates[name].posterior(candidates)
+
     def refresh(self, archive: Archive, fits: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "Take in what is new; refit where it is due, or take the `fits` of a journal."
         new = {}
@@ -335,7 +352,7 @@ def _estimate(models: Models, archive: Archive, name: str) -> Tensor:
         return told
     if not noisy:
         told = _told_there(archive.cube, told)
-    posterior = surrogate.posterior(archive.cube)
+    posterior = models.posterior(name, archive.cube)
     unseen = torch.full_like(told, math.nan)
     if decoupled:
         guess = _in_units(models, name, cautious_end(models, name, posterior))

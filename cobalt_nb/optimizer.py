@@ -18,6 +18,7 @@ import pandas as pd
 
 from .box import BoxRule
 from .certificates import judge
+from .correlated import APART, CorrelatedModels, related, related_words
 from cobalt_nb.events import (
     ask_event,
     check_survival,
@@ -56,7 +57,7 @@ from .tables import table_rows, waiting_table
 from .threads import Turn, one_thread
 
 # %% auto #0
-__all__ = ['make_rule', 'plausible', 'explained', 'Cobalt']
+__all__ = ['make_rule', 'make_models', 'plausible', 'explained', 'Cobalt']
 
 # %% ../nbs/optimizer/cobalt.ipynb #474199bb
 def make_rule(problem: Problem, settings: Settings, policy: Policy) -> Rule:
@@ -64,6 +65,12 @@ def make_rule(problem: Problem, settings: Settings, policy: Policy) -> Rule:
     if isinstance(problem.space, Pool):
         return PoolRule(problem.space, settings, policy, problem.exact)
     return BoxRule(problem.space, settings, problem.exact)
+
+
+def make_models(problem: Problem, settings: Settings, policy: Policy) -> Models:
+    "One model for each function; if it was asked for, models that know of each other."
+    kind = CorrelatedModels if settings.correlated else Models
+    return kind(problem, settings, policy)
 
 # %% ../nbs/optimizer/cobalt.ipynb #67b703e8
 def plausible(result: Result, models: Models | None) -> Result:
@@ -105,6 +112,7 @@ class Cobalt:
     - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}.
     - `known`: functions of a point that need no evaluation: constraints, or the objective.
     - `units`: words for plots and pages, such as {"mass": "kg"}.
+    - `correlated`: model the functions together; "auto" does where it predicts better.
     - `journal`: a new file for every ask and tell.
     - `policy`: tuning constants, for experiments with the method itself.
     """
@@ -129,15 +137,15 @@ class Cobalt:
         units: Mapping[str, str] | None = None,
         journal: str | Path | None = None,
         policy: Policy | None = None,
+        correlated: bool | str = False,
     ):
         limits, policy = {} if constraints is None else constraints, policy or Policy()
         facts = (bounds or {}, known or {}, {} if units is None else units)
         problem = Problem(space, objective, limits, maximize, *facts)
-        settings = checked_settings(
-            problem, mode, beta, delta, noise, n_init, checked_seed(seed), decoupled, costs
-        )
+        chosen = (mode, beta, delta, noise, n_init, checked_seed(seed), decoupled, costs)
+        settings = checked_settings(problem, *chosen, correlated)
         settings = Settings(**plain(asdict(settings)))
-        models, rule = Models(problem, settings, policy), make_rule(problem, settings, policy)
+        models, rule = make_models(problem, settings, policy), make_rule(problem, settings, policy)
         self._assemble(models, rule, self._new_journal(journal))
         self._log(header(problem, settings, policy))
         for name in idle(problem.constraints, problem.bounds):
@@ -364,7 +372,7 @@ class Cobalt:
         "Models and rule for the header of a journal."
         problem, policy = problem_from(first), policy_from(first)
         settings = settings_from(first, problem)
-        return Models(problem, settings, policy), make_rule(problem, settings, policy)
+        return make_models(problem, settings, policy), make_rule(problem, settings, policy)
 
     @classmethod
     def from_frame(
@@ -402,7 +410,10 @@ class Cobalt:
         "The best point so far, and what is known of the optimum."
         with self._turn:
             found, models = self._judged(None, tolerance)
+            models = related(models) if models and self.settings.correlated else models
             result = plausible(make_result(self.archive, found, models), models)
+            if isinstance(models, CorrelatedModels):
+                result = replace(result, related=related_words(models))
             why = tuple(self.memory.reasons()), tuple(self.pending)
             return replace(result, behind=Behind(models, self.archive.copy(), *why))
 
@@ -419,6 +430,8 @@ class Cobalt:
             found, models = judge(self.models, self.archive, delta, tolerance, kind)
             before = self._intervals.get((delta, found.kind))
             self._intervals[delta, found.kind] = len(self.archive), found
+            if self.settings.correlated:
+                found = replace(found, assumptions=(*found.assumptions, APART))
             return explained(found, before), models
 
     def close(self) -> None:

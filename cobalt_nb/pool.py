@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from .acquisition import Choice
+from .algorithms import Posteriors
 from .confidence import Bounds, confidence_bounds, intersect
+from .correlated import related_choice
 from .fit import own_noise
 from .known import KnownFunctions, unknown_choice, within
 from .models import WORKS, Models, Policy, Settings
@@ -99,24 +101,28 @@ class LiveSet:
         renewed = [name for name in models.surrogates if self.is_outdated(models, name)]
         if renewed:
             self.revive()
-        for name in renewed:
-            self.begin(models, name)
+        self.begin(models, renewed)
         for name in models.surrogates:
             self.append(models, name)
-        if renewed:
+        if renewed and not models.joint:  # which has one posterior, of all functions
             self.drop(self.look(models, self.policy.widths[-1] * self.beta)[1].roi)
 
     def is_outdated(self, models: Models, name: str) -> bool:
         "Whether a function has a new fit, or no posterior yet."
         known = self.posteriors.get(name)
-        return known is None or known.hyper is not models.surrogates[name].hyper
+        other = getattr(known, "joint", None) is not models.joint
+        return known is None or other or known.hyper is not models.surrogates[name].hyper
 
-    def begin(self, models: Models, name: str) -> None:
-        "The posterior of one function from nothing, with room until the next fit."
-        surrogate = models.surrogates[name]
-        room = int((1 + surrogate.growth) * len(surrogate.y)) + 16
-        self.posteriors[name] = surrogate.posterior(self.space.features, capacity=room)
-        self.bounds.pop(name, None)
+    def begin(self, models: Models, names: Sequence[str]) -> None:
+        "The posteriors of these functions from nothing, with room until the next fit."
+        if names and models.joint:
+            self.posteriors, self.bounds = models.posteriors(self.space.features), {}
+            return
+        for name in names:
+            surrogate = models.surrogates[name]
+            room = int((1 + surrogate.growth) * len(surrogate.y)) + 16
+            self.posteriors[name] = surrogate.posterior(self.space.features, capacity=room)
+            self.bounds.pop(name, None)
 
     def append(self, models: Models, name: str) -> None:
         "One row for each new observation of a function, and its bounds within those before."
@@ -241,9 +247,17 @@ def sure_choice(
     return int(hope.argmax()), reason
 
 # %% ../nbs/optimizer/pool.ipynb #a35f9322
-def learned(models: Models, view: View, boundaries: bool = True) -> tuple[Choice, bool]:
-    "What is chosen in a view, and whether for the gain of the objective."
+def learned(
+    models: Models, view: View, boundaries: bool = True, posteriors: Posteriors | None = None
+) -> tuple[Choice, bool]:
+    """What is chosen in a view, and whether for the gain of the objective.
+
+    `posteriors`: those behind the view, which a decoupled choice among correlated functions needs.
+    """
     problem, settings = models.problem, models.settings
+    if models.joint and settings.decoupled and posteriors:
+        choice = related_choice(*view[:3], problem.objective, settings.costs, posteriors)
+        return choice, choice.aspect == problem.objective
     if not problem.exact:
         choice = chosen(models, view, boundaries)
         return choice, choice.aspect == problem.objective
@@ -304,7 +318,7 @@ class PoolRule:
     def explore(self, models: Models, archive: Archive, pending: Sequence[Query]) -> Suggestion:
         "Lines 3 to 12 of Algorithm 1, or the query of Algorithm 2."
         view = pool_view(models, self.live, self.places, archive, pending)
-        choice, gains = learned(models, view)
+        choice, gains = learned(models, view, posteriors=self.live.posteriors)
         reason = joined(reason_of(models, choice, gains), view.note)
         return self.suggestion(models, view, choice.index, choice.aspect, choice.value, reason)
 

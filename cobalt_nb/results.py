@@ -63,7 +63,7 @@ def chance_met(models: Models, archive: Archive, name: str, best: int) -> float:
     told = float(archive.column(name)[best])
     if not math.isnan(told) and not models.is_noisy(name):
         return float(feasible(models.problem.constraints[name], told))
-    posterior = models.surrogates[name].posterior(archive.cube[best : best + 1])
+    posterior = models.posterior(name, archive.cube[best : best + 1])
     return float(log_feasibility({name: posterior}, {name: models.limits[name]}).exp())
 
 # %% ../nbs/optimizer/results.ipynb #51391fdb
@@ -120,6 +120,7 @@ class Result(Shared):
     certificate: Certificate | None = field(default=None, repr=False)  # behind the bounds
     count: Callable[[], Chance] | None = field(default=None, repr=False, compare=False)
     behind: Behind | None = field(default=None, repr=False, compare=False)
+    related: str = ""  # whether correlated functions were modelled together, if that was asked
 
     @property
     def gap(self) -> float:
@@ -178,6 +179,7 @@ def _report_lines(result: Result) -> list[str]:
         ),
         "  at " + ", ".join(f"{k} = {_short(value)}{units[k]}" for k, value in result.x.items()),
         *noisy,
+        *([f"  {result.related}"] if result.related else []),
     ]
 
 

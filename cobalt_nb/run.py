@@ -213,6 +213,7 @@ def maximize(
     bounds: Mapping[str, Any] | None = None,
     known: Mapping[str, Callable[[Point], Any]] | None = None,
     units: Mapping[str, str] | None = None,
+    correlated: bool | str = False,
     policy: Policy | None = None,
     **unknown: Any,
 ) -> Result:
@@ -239,8 +240,8 @@ def maximize(
     - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}. `known`: the
       constraints, or the objective, that a function of the point tells without an evaluation.
     - `units`: words for plots and pages, such as {"mass": "kg"}; they change nothing else.
-    - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `policy`: as
-      for `Cobalt`.
+    - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `correlated`,
+      `policy`: as for `Cobalt`.
 
     Ctrl-C ends the run with the result so far, which says so; evaluations in threads that have
     begun go on, but nobody waits for them.
@@ -276,6 +277,7 @@ def minimize(
     bounds: Mapping[str, Any] | None = None,
     known: Mapping[str, Callable[[Point], Any]] | None = None,
     units: Mapping[str, str] | None = None,
+    correlated: bool | str = False,
     policy: Policy | None = None,
     **unknown: Any,
 ) -> Result:
@@ -302,8 +304,8 @@ def minimize(
     - `bounds`: what an unknown function never leaves, such as {"mass": (0, None)}. `known`: the
       constraints, or the objective, that a function of the point tells without an evaluation.
     - `units`: words for plots and pages, such as {"mass": "kg"}; they change nothing else.
-    - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `policy`: as
-      for `Cobalt`.
+    - `mode`, `beta`, `delta`, `decoupled`, `costs`, `noise`, `n_init`, `seed`, `correlated`,
+      `policy`: as for `Cobalt`.
 
     Ctrl-C ends the run with the result so far, which says so; evaluations in threads that have
     begun go on, but nobody waits for them.
