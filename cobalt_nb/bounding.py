@@ -184,7 +184,7 @@ class Greatest(NamedTuple):
         return self.upper == -math.inf
 
 # %% ../nbs/optimizer/bounding.ipynb #4fe22dc6
-SHARE, MOST = 0.2, 8000  # of the gap that a proof may leave, and the most cells
+SHARE, MOST = 0.2, 16000  # of the gap that a proof may leave, and the most cells
 
 
 def greatest_bound(

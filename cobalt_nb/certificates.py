@@ -368,7 +368,7 @@ def within_known(found: Certificate, problem: Problem, models: Models) -> Certif
     return replace(found, lower=lower, upper=upper, status=status)
 
 # %% ../nbs/optimizer/certificates.ipynb #17657bf3
-AUTO = 1e-4  # of the spread of the objective
+AUTO = 2e-5  # of the spread of the objective
 
 
 def auto_tolerance(archive: Archive, design: int) -> float:

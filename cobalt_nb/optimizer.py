@@ -401,7 +401,7 @@ class Cobalt:
     ) -> Certificate:
         """What is known of the optimum with probability at least 1 − `delta`, in the user's units.
 
-        - `tolerance`: the gap that counts as certified; "auto" is 1e-4 of the objective's spread.
+        - `tolerance`: the gap that counts as certified; "auto" is 2e-5 of the objective's spread.
         - `kind`: "lemma", "posterior", or None: the one that suits the space.
         """
         return self._judged(delta, tolerance, kind)[0]

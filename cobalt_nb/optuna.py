@@ -241,7 +241,7 @@ def decoupled(
 class StopAtGap:
     """A callback of `study.optimize`: stops when the certificate's gap is at most `tolerance`.
 
-    - `tolerance`: in the units of the objective; "auto" is 1e-4 of its spread.
+    - `tolerance`: in the units of the objective; "auto" is 2e-5 of its spread.
     - `delta`: the risk of the certificate; None takes the sampler's.
     - `every`: the certificate is asked for after every so many trials.
     - `reader`: who gives it; None is the study's sampler, which must be a `CobaltSampler`.

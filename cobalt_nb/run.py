@@ -226,7 +226,7 @@ def maximize(
       an open end.
     - `budget`: counts evaluations, those of a journal included; decoupled, each is of one function.
     - `tol`: stop when the certificate's gap is at most this, or nothing is feasible; "auto" is
-      1e-4 of the objective's spread, None never stops before the budget is spent.
+      2e-5 of the objective's spread, None never stops before the budget is spent.
     - `initial`: known results, told first, beside the budget: a DataFrame or dicts with
       parameters and values, or the `Result` of an earlier run.
     - `workers`: evaluate so many at once, in threads; or an executor, such as a
@@ -290,7 +290,7 @@ def minimize(
       an open end.
     - `budget`: counts evaluations, those of a journal included; decoupled, each is of one function.
     - `tol`: stop when the certificate's gap is at most this, or nothing is feasible; "auto" is
-      1e-4 of the objective's spread, None never stops before the budget is spent.
+      2e-5 of the objective's spread, None never stops before the budget is spent.
     - `initial`: known results, told first, beside the budget: a DataFrame or dicts with
       parameters and values, or the `Result` of an earlier run.
     - `workers`: evaluate so many at once, in threads; or an executor, such as a
