@@ -17,6 +17,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from cobalt_nb.insight import (
     Plane,
@@ -102,6 +103,8 @@ def set_axis(ax: Axes, which: str, name: str, problem: Problem) -> None:
     parameter = parameters(problem.space)[name]
     ax.set(**{f"{which}label": problem.labelled(name)})
     scale_axis(getattr(ax, f"set_{which}scale"), parameter)
+    if isinstance(parameter, Integer) and not parameter.log:
+        getattr(ax, f"{which}axis").set_major_locator(MaxNLocator(integer=True))
     if isinstance(parameter, Categorical):
         labels = [str(label) for label in parameter.labels]
         ax.set(**{f"{which}ticks": range(len(labels)), f"{which}ticklabels": labels})
