@@ -39,7 +39,17 @@ from cobalt_nb.outlook import (
     user_units,
     with_units,
 )
-from .records import best_index, best_so_far, feasible_column, seen_feasible
+from cobalt_nb.portraits import (
+    KINDS,
+    MARKERS,
+    kinds_of,
+    plot_contours,
+    plot_predictions,
+    plot_prices,
+    plot_safer,
+    plot_sensitivity,
+)
+from .records import best_index, best_so_far, seen_feasible
 from .results import Result
 from .scenes import Scene, acquisitions, draw_step, largest, plot_step, step_axes
 from .spaces import Box, Categorical, Pool, Problem
@@ -55,16 +65,18 @@ from cobalt_nb.style import (
 from .tradeoffs import closing
 
 # %% auto #0
-__all__ = ['KINDS', 'MARKERS', 'draw_reward', 'plot_reward', 'model_bounds', 'best_point', 'first_certificate', 'replayed',
+__all__ = ['draw_reward', 'plot_reward', 'model_bounds', 'best_point', 'history_of', 'first_certificate', 'replayed',
            'exact_lines', 'slice_through', 'draw_bars', 'draw_slice', 'draw_rug', 'as_text', 'panels', 'draw_column',
-           'plot_slices', 'plot_trace', 'certified_intervals', 'draw_interval', 'plot_certificate', 'history_of',
-           'shades', 'draw_pair', 'pair', 'plot_pairs', 'heights', 'draw_scale', 'plot_parallel', 'Scene',
-           'acquisitions', 'animate_steps', 'draw_step', 'grid', 'largest', 'player', 'plot_regions', 'plot_step',
-           'scene', 'step_axes']
+           'plot_slices', 'plot_trace', 'replayed_intervals', 'checked_intervals', 'certified_intervals',
+           'draw_interval', 'plot_certificate', 'shades', 'draw_pair', 'pair', 'plot_pairs', 'heights', 'draw_scale',
+           'plot_parallel', 'Scene', 'acquisitions', 'animate_steps', 'draw_step', 'grid', 'largest', 'player',
+           'plot_regions', 'plot_step', 'scene', 'step_axes', 'plot_contours', 'plot_predictions', 'plot_prices',
+           'plot_safer', 'plot_sensitivity']
 
 # %% ../nbs/optimizer/plots.ipynb #8505782d
 _all_ = ["Scene", "acquisitions", "animate_steps", "draw_step", "grid", "largest", "player"]
 _all_ += ["plot_regions", "plot_step", "scene", "step_axes"]
+_all_ += ["plot_contours", "plot_predictions", "plot_prices", "plot_safer", "plot_sensitivity"]
 
 # %% ../nbs/optimizer/plots.ipynb #2c4c00f3
 def draw_reward(ax: Axes, x: np.ndarray, f: np.ndarray, r: np.ndarray) -> None:
@@ -97,6 +109,11 @@ def model_bounds(opt: Cobalt, cube: Tensor, beta: float) -> dict[str, Bounds]:
 def best_point(opt: Cobalt) -> dict[str, Any]:
     "The best feasible point that was evaluated, or the least violating one."
     return opt.archive.points[best_index(opt.archive, estimates(opt.models, opt.archive))]
+
+
+def history_of(source: Cobalt | Result) -> tuple[Problem, pd.DataFrame]:
+    "The problem and the evaluations of an optimiser or of a result."
+    return source.problem, source.archive.frame() if isinstance(source, Cobalt) else source.history
 
 
 def first_certificate(opt: Cobalt) -> int:
@@ -211,14 +228,6 @@ def plot_slices(
     return with_units(axes, twin.problem)
 
 # %% ../nbs/optimizer/plots.ipynb #1bdbc152
-KINDS = {
-    "infeasible": COLOURS["infeasible"],
-    "not known": COLOURS["undecided"],
-    "feasible": COLOURS["objective"],
-}
-MARKERS = {"infeasible": "X", "not known": "s", "feasible": "o"}
-
-
 def plot_trace(history: pd.DataFrame, problem: Problem, ax: Axes | None = None) -> Axes:
     """The evaluations of a history and the best feasible value so far.
 
@@ -226,9 +235,7 @@ def plot_trace(history: pd.DataFrame, problem: Problem, ax: Axes | None = None) 
     was not measured is not drawn.
     """
     ax, number, value = ax or new_axes(), np.arange(1, len(history) + 1), history[problem.objective]
-    unknown = history[feasible_column(problem)].eq("unknown")
-    kind = np.where(unknown, "not known", "infeasible").astype(object)
-    kind[seen_feasible(history, problem)] = "feasible"
+    kind = kinds_of(history, problem)
     order = [name for name in KINDS if name in kind or name != "not known"]
     look = {"hue": kind, "style": kind, "palette": KINDS, "markers": MARKERS, "s": 26}
     sns.scatterplot(x=number, y=value.to_numpy(), hue_order=order, ax=ax, **look)
@@ -240,23 +247,39 @@ def plot_trace(history: pd.DataFrame, problem: Problem, ax: Axes | None = None) 
     return ax
 
 # %% ../nbs/optimizer/plots.ipynb #e6a53991
-def certified_intervals(opt: Cobalt, every: int | None = None) -> pd.DataFrame:
+def replayed_intervals(opt: Cobalt, every: int) -> pd.DataFrame:
+    "What the optimiser would have certified after each so many evaluations."
+    rows = []
+    for n in list(range(len(opt.archive), first_certificate(opt) - 1, -every))[::-1]:
+        found = replayed(opt, n).certificate()
+        rows.append((n, found.lower, found.upper, found.status))
+    return pd.DataFrame(rows, columns=["evaluation", "lower", "upper", "status"])
+
+
+def checked_intervals(result: Result) -> pd.DataFrame:
+    "The interval at a few checkpoints; the last alone if there are no models."
+    behind, found, n = result.behind, result.certificate, len(result.history)
+    if behind and behind.models and found:
+        return closing(behind.models, behind.archive, found)
+    ends = {"lower": [result.lower], "upper": [result.upper], "status": [result.status]}
+    return pd.DataFrame({"evaluation": [n], **ends})
+
+
+def certified_intervals(source: Cobalt | Result, every: int | None = None) -> pd.DataFrame:
     """The interval of the optimum after some of the evaluations, the last among them.
 
     Columns: evaluation, lower, upper, status, and the best feasible value. `every`: a row for
     each so many evaluations, as it would have been told then; by default a few checkpoints.
     """
-    total, best = len(opt.archive), best_so_far(opt.archive.frame(), opt.problem)
-    result = opt.result() if every is None else None
-    if result and result.behind and result.behind.models and result.certificate:
-        steps = closing(result.behind.models, opt.archive, result.certificate)
-        return steps.assign(best=[best[n - 1] for n in steps["evaluation"]])
-    every, rows = every or max(1, total), []
-    for n in list(range(total, first_certificate(opt) - 1, -every))[::-1]:
-        found = replayed(opt, n).certificate()
-        ends = {"evaluation": n, "lower": found.lower, "upper": found.upper}
-        rows.append({**ends, "status": found.status, "best": best[n - 1]})
-    return pd.DataFrame(rows)
+    problem, history = history_of(source)
+    if every is None:
+        steps = checked_intervals(source if isinstance(source, Result) else source.result())
+    elif isinstance(source, Cobalt):
+        steps = replayed_intervals(source, every)
+    else:
+        raise ValueError("a result is of one moment; with `every`, give the optimiser instead")
+    best = best_so_far(history, problem)
+    return steps.assign(best=[best[n - 1] if n else np.nan for n in steps["evaluation"]])
 
 # %% ../nbs/optimizer/plots.ipynb #efac5ca5
 def draw_interval(ax: Axes, found: pd.DataFrame) -> None:
@@ -274,22 +297,17 @@ def draw_interval(ax: Axes, found: pd.DataFrame) -> None:
 
 
 def plot_certificate(
-    source: Cobalt | str | Path, ax: Axes | None = None, every: int | None = None
+    source: Cobalt | Result | str | Path, ax: Axes | None = None, every: int | None = None
 ) -> Axes:
-    "The interval of the optimum over the evaluations of an optimiser, or of a journal."
-    opt, ax = source if isinstance(source, Cobalt) else Cobalt.load(source), ax or new_axes()
-    draw_interval(ax, certified_intervals(opt, every))
-    ax.set(xlabel="evaluation", ylabel=opt.problem.labelled(opt.problem.objective))
+    "The interval of the optimum over the evaluations of an optimiser, a result or a journal."
+    run, ax = Cobalt.load(source) if isinstance(source, str | Path) else source, ax or new_axes()
+    draw_interval(ax, certified_intervals(run, every))
+    ax.set(xlabel="evaluation", ylabel=run.problem.labelled(run.problem.objective))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend_above(ax, 2)
     return ax
 
 # %% ../nbs/optimizer/plots.ipynb #ac065d25
-def history_of(source: Cobalt | Result) -> tuple[Problem, pd.DataFrame]:
-    "The problem and the evaluations of an optimiser or of a result."
-    return source.problem, source.archive.frame() if isinstance(source, Cobalt) else source.history
-
-
 def shades(frame: pd.DataFrame, problem: Problem) -> ScalarMappable:
     "Colours for the feasible values of the objective in a history, the darkest for the best."
     values = frame[problem.objective][seen_feasible(frame, problem)].dropna()
@@ -401,10 +419,15 @@ __all__ = [
     "largest",
     "player",
     "plot_certificate",
+    "plot_contours",
     "plot_pairs",
     "plot_parallel",
+    "plot_predictions",
+    "plot_prices",
     "plot_regions",
     "plot_reward",
+    "plot_safer",
+    "plot_sensitivity",
     "plot_slices",
     "plot_step",
     "plot_trace",

@@ -330,6 +330,7 @@ def result_message(archive: Archive, found: Certificate, met: bool | None) -> st
 __all__ = [
     "Behind",
     "make_result",
+    "measured",
     "Modelled",
     "Result",
 ]  # what other rooms and users rely on

@@ -82,7 +82,10 @@ def improved(models: Models, start: Tensor, limits: Limits, z: float, least: flo
     }
     chances = [PointChance(one, least) for one in models.works.distinct]
     ways = (points, problem.objective, inside, 0.0, -z, free, 60, chances)
-    return space.snap(problem.exact.pulled_back(polished(start, *ways), start)[None])[0]
+    end = polished(start, *ways)
+    if all(limits[name] == models.limits[name] for name in limits if name in problem.exact):
+        end = problem.exact.pulled_back(end, start)  # unless a known limit is relaxed
+    return space.snap(end[None])[0]
 
 # %% ../nbs/optimizer/tradeoffs.ipynb #982c10a4
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
@@ -198,7 +201,8 @@ def shadow_prices(models: Models, archive: Archive) -> list[Price]:
                 if math.isinf(end) or models.surrogates[name].labels:
                     continue
                 limit, step, limits = relaxed(models, name, side)
-                better = max(best_mean(models, limits, points)[0], value)
+                better = best_mean(models, limits, points)[0]
+                better = better if better > value + 1e-6 else value  # what a search can tell
                 ways = units(torch.tensor([value, better], dtype=torch.float64))
                 prices.append(Price(name, side, limit, step, float(ways[1] - ways[0])))
     return prices
