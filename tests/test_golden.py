@@ -5,7 +5,7 @@ queries of one kind: pool, box or mixed; paper or practical; cpl (coupled) or de
 noise; max or min; q at a time. Beside the journal stands what the optimiser then said, of which
 the best point, the history and the next query are still promised; certificates are others since,
 and have tests of their own. Points are compared to nine digits on a machine like the recording one,
-fits, which end where a search stops, to three; elsewhere the last digits of the linear algebra
+and so are fits, but for one run's, to three; elsewhere the last digits of the linear algebra
 differ, and a replay may take another way. Runs in which a later release makes proof steps load as
 ever, but go on in another way.
 """
@@ -30,6 +30,7 @@ from cobalt_nb import Box, Cobalt, Pool, Query
 GOLDEN = ROOT / "tests" / "golden"
 NAMES = sorted(path.name.removesuffix(".jsonl.gz") for path in (GOLDEN / "runs").glob("*.jsonl.gz"))
 CHANGED = {"box-practical-cpl-n0-max-q4", "mixed-practical-cpl-n0-min-q1"}  # which now prove
+LOOSE = "pool-practical-dec-nNone-min-q4"  # its fits end where a flat search stops
 LIMITS = {"wave": (1.5, None), "disc": (None, 1.5)}
 BUDGET = 40
 
@@ -128,7 +129,7 @@ def differences(new: Any, old: Any, where: str = "") -> Iterator[str]:
     elif isinstance(old, str) and isinstance(new, str) and ("\n" in old or "," in old):
         parts = [text.replace("\n", ",").split(",") for text in (new, old)]
         yield from differences(*parts, where)
-    elif not alike(new, old, 1e-3 if ".fits." in where else 1e-9):
+    elif not alike(new, old, 1e-3 if where.startswith(LOOSE) and ".fits." in where else 1e-9):
         yield f"{where}: {new!r}, recorded {old!r}"
 
 
@@ -203,7 +204,7 @@ def test_a_run_of_the_first_release_repeats(name: str, tmp_path: Path) -> None:
         for fit in event.get("ask", {}).get("fits", {}).values():
             for key in ("check", "suspected"):
                 fit.pop(key, None)  # nor these
-    assert list(differences(new, old)) == []
+    assert list(differences(new, old, name)) == []
     promised = {"x": said["result"][0], "history": said["history"], "next": said["next"]}
     assert list(differences(stated(opt) | {"next": described(opt.ask())}, promised)) == []
 

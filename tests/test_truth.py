@@ -232,7 +232,7 @@ FORMS = [
 def test_failures_are_fenced(variant: str) -> None:
     "Over three runs: how often one run fails hangs on the last digits of the machine."
     counts = [failures("edge", variant, seed, 24) for seed in (400, 401, 402)]
-    assert sum(n for n, _ in counts) <= 0.4 * sum(of for _, of in counts)  # unfenced: over 0.5
+    assert sum(n for n, _ in counts) <= 0.4 * sum(of for _, of in counts)
 
 
 @slow
@@ -240,8 +240,8 @@ def test_failures_are_fenced(variant: str) -> None:
 @pytest.mark.parametrize("problem", FENCES)
 @pytest.mark.parametrize("variant", FORMS)
 def test_failures_of_every_form_are_few(problem: str, variant: str) -> None:
-    failed, of = failures(problem, variant, 400, 50)
-    assert failed <= 0.4 * of
+    counts = [failures(problem, variant, seed, 50) for seed in (400, 401)]
+    assert sum(n for n, _ in counts) <= 0.4 * sum(of for _, of in counts)
 
 
 # Pass or fail
