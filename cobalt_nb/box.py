@@ -42,6 +42,7 @@ from cobalt_nb.proof import (
     to_learn,
 )
 from .records import Archive, Query, Suggestion, best_index, violation
+from .refine import refined
 from .roi import Regions, roi_objective
 from cobalt_nb.rules import (
     joined,
@@ -55,8 +56,8 @@ from .spaces import Box, Pool
 
 # %% auto #0
 __all__ = ['encoded', 'with_incumbent', 'possible', 'point_model', 'first_allowed', 'Step', 'score', 'suggested', 'explore',
-           'climbed', 'exploit', 'best_sure_point', 'likeliest', 'prove', 'highest', 'gap_between', 'proof_words',
-           'practical', 'look_for_one', 'explore_or_prove', 'explore_alone', 'BoxRule']
+           'climbed', 'exploit', 'best_sure_point', 'likeliest', 'refine', 'last_digits', 'lucky', 'prove', 'highest',
+           'gap_between', 'proof_words', 'practical', 'look_for_one', 'explore_or_prove', 'explore_alone', 'BoxRule']
 
 # %% ../nbs/optimizer/box.ipynb #587fd110
 def encoded(space: Box | Pool, queries: Sequence[Query]) -> Tensor:
@@ -120,7 +121,7 @@ class Step:
         self.known = self.waiting if again else torch.cat([archive.cube, self.waiting])
         self.has_feasible = bool(archive.feasible().any())
         guess = estimates(models, archive)
-        best = best_index(archive, guess)
+        self.best = best = best_index(archive, guess)
         self.incumbent = archive.cube[best]
         self.can_prove = provable(models) and violation(models.problem, guess)[best] == 0
         self.seed = 1_000_003 * models.settings.seed + number
@@ -146,9 +147,13 @@ class Step:
 
     def allowed(self, points: Tensor) -> Tensor:
         "Whether each of the `points` (m, d) is new, known to be allowed, and likely to work."
-        new = (torch.cdist(points, self.known) > 1e-9).all(dim=1)
-        new = new & self.exact.allowed(points) if self.exact else new
-        return new & (self.models.works.chance(points) >= self.least) if self.least else new
+        return (torch.cdist(points, self.known) > 1e-9).all(dim=1) & self.sensible(points)
+
+    def sensible(self, points: Tensor) -> Tensor:
+        "Whether each of the `points` (m, d) is known to be allowed, and likely to work."
+        sensible = torch.ones(len(points), dtype=torch.bool)
+        sensible = self.exact.allowed(points) if self.exact else sensible
+        return sensible & (self.models.works.chance(points) >= self.least if self.least else True)
 
     def clear(self, points: Tensor, meet: bool) -> Tensor:
         "Whether each of the `points` (m, d) is apart from every pending one, or may `meet` it."
@@ -298,6 +303,28 @@ def likeliest(step: Step, spread: float | None) -> tuple[float, Tensor]:
     x = next(iter(new), step.points[hope.argmax()])
     return LogChance(step.point_models, limits, chances)(x.numpy())[0], x
 
+# %% ../nbs/optimizer/box.ipynb #9b343485
+def refine(step: Step, state: tuple[float, float]) -> Suggestion | None:
+    "A better point near the best evaluation; None if differences know of none."
+    models, objective = step.models, step.objective
+    found = None if models.doubtful else refined(models, step.archive, step.best)
+    if not found or not step.sensible(found[0][None]).all():
+        return None
+    more = found[1] * gap_between(step, 0.0, 1.0)
+    reason = f"to refine: by differences around the best point, {objective} gains {more:.2g}"
+    return suggested(step, found[0], "exploit", found[1], reason, state)
+
+
+def last_digits(step: Step, gain: float, closer: Suggestion) -> Suggestion:
+    "The refining step, or a proof where there is one and the step is for the last digits only."
+    last = max(gain, closer.value) <= step.models.policy.proof_gain
+    return (prove(step) if last and step.can_prove else None) or closer
+
+
+def lucky(step: Step, n: int = 4) -> bool:
+    "Whether one of the last `n` evaluations is the best."
+    return step.best >= len(step.archive) - n
+
 # %% ../nbs/optimizer/box.ipynb #7da329f0
 def prove(step: Step) -> Suggestion | None:
     "Where the objective could be best, as far as is known; None if it could be no better."
@@ -353,10 +380,14 @@ def practical(step: Step, beta: float, turn: int) -> Suggestion:
     gain = found.value if found else 0.0
     if turn % 2 == 0:
         return explore_or_prove(step, beta, gain)
-    if found and (turn % 4 == 3 or gain > policy.leap_gain or not policy.leaps):
+    state = (found.roi_share, found.gap) if found else (math.nan, math.inf)
+    if gain <= policy.refine_gain and (turn % 4 == 3 or lucky(step)):
+        if closer := refine(step, state):
+            return last_digits(step, gain, closer)
+    if found and gain > 0 and (turn % 4 == 3 or gain > policy.leap_gain or not policy.leaps):
         return found
     if turn % 4 == 3 or not policy.leaps:
-        return explore(step, beta)
+        return explore_or_prove(step, beta, gain)
     leap = explore(step, policy.leap_beta, boundaries=False)
     if not step.can_prove or leap.value > policy.leap_gain:
         return leap

@@ -417,6 +417,7 @@ __all__ = [
     "checked_bounds",
     "checked_known",
     "idle",
+    "KnownFunction",
     "KnownFunctions",
     "KnownPosterior",
     "outside",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import scipy.optimize
@@ -22,8 +22,8 @@ from .spaces import Box, Real
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['PointModels', 'cloud', 'candidates', 'apart', 'correlation', 'PointPosterior', 'PointChance', 'LocalSearch',
-           'polished', 'free_columns']
+__all__ = ['PointModel', 'PointModels', 'cloud', 'candidates', 'apart', 'correlation', 'PointPosterior', 'PointChance',
+           'LocalSearch', 'polished', 'free_columns']
 
 # %% ../nbs/optimizer/local.ipynb #2b6ffec6
 def cloud(centre: Tensor, radius: float, n: int, generator: torch.Generator) -> Tensor:
@@ -113,7 +113,8 @@ class PointChance:
         return room, slope
 
 
-PointModels = Mapping[str, PointPosterior]
+PointModel = Callable[[np.ndarray], tuple[float, float, np.ndarray, np.ndarray]]
+PointModels = Mapping[str, PointModel]
 
 # %% ../nbs/optimizer/local.ipynb #569569ff
 class LocalSearch:
@@ -161,6 +162,21 @@ class LocalSearch:
         ]
         return np.array(slopes + [chance(x)[1] for chance in self.chances])
 
+    def end(self, x: np.ndarray, bounds: np.ndarray, steps: int, precision: float) -> np.ndarray:
+        "The end (d,) of a search from `x` (d,) within `bounds` (d, 2)."
+        rule = {"type": "ineq", "fun": self.room, "jac": self.room_slope}
+        with one_thread:
+            end = scipy.optimize.minimize(
+                self.loss,
+                x,
+                jac=True,
+                method="SLSQP",
+                bounds=bounds,
+                constraints=[rule] if self.sides or self.chances else [],
+                options={"maxiter": steps, "ftol": precision},
+            )
+        return np.clip(end.x if np.isfinite(end.x).all() else x, *bounds.T)
+
 # %% ../nbs/optimizer/local.ipynb #d2bc042d
 def polished(
     start: Tensor,
@@ -177,19 +193,8 @@ def polished(
     "The end of a local search from `start` (d,) that moves the `free` (d,) coordinates."
     search = LocalSearch(models, objective, limits, optimism, slack, chances)
     first = start.numpy().copy()
-    bounds = [(0.0, 1.0) if moves else (value, value) for value, moves in zip(first, free)]
-    rule = {"type": "ineq", "fun": search.room, "jac": search.room_slope}
-    with one_thread:
-        end = scipy.optimize.minimize(
-            search.loss,
-            first,
-            jac=True,
-            method="SLSQP",
-            bounds=bounds,
-            constraints=[rule] if search.sides or chances else [],
-            options={"maxiter": steps, "ftol": precision},
-        )
-    return torch.from_numpy(np.clip(end.x if np.isfinite(end.x).all() else first, 0, 1))
+    bounds = np.array([(0.0, 1.0) if moves else (v, v) for v, moves in zip(first, free)])
+    return torch.from_numpy(search.end(first, bounds, steps, precision))
 
 
 def free_columns(space: Box) -> np.ndarray:
@@ -204,7 +209,9 @@ __all__ = [
     "cloud",
     "correlation",
     "free_columns",
+    "LocalSearch",
     "PointChance",
+    "PointModel",
     "PointPosterior",
     "polished",
 ]  # what other rooms and users rely on

@@ -134,6 +134,9 @@ class Policy:
     leaps: bool = True
     leap_beta: float = 9.0
     leap_gain: float = 1e-3
+    refine_gain: float = 1e-3  # of exploitation, below which differences refine the best point
+    refine_points: int = 2  # neighbours that count for a slope, for each dimension, and five more
+    refine_radius: float = 0.25  # of a refining step, at most
     # the posterior of the optimum
     paths: int = 64  # joint paths
     paths_most: int = 320  # and if a small risk needs more
