@@ -310,7 +310,8 @@ def refine(step: Step, state: tuple[float, float]) -> Suggestion | None:
     found = None if models.doubtful else refined(models, step.archive, step.best)
     if not found or not step.sensible(found[0][None]).all():
         return None
-    more = found[1] * gap_between(step, 0.0, 1.0)
+    best = step.incumbent_mean
+    more = found[1] * gap_between(step, best, best + 1.0)
     reason = f"to refine: by differences around the best point, {objective} gains {more:.2g}"
     return suggested(step, found[0], "exploit", found[1], reason, state)
 

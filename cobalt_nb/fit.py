@@ -4,11 +4,13 @@
 
 # %% auto #0
 __all__ = ['NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR', 'LEARNED_NOISE_FLOOR', 'FIT_NOISE_FLOOR', 'CEILING',
-           'OUTPUTSCALE_BOUNDS', 'Noise', 'Number', 'HEAVY', 'log_priors', 'lognormal', 'pack', 'unpack', 'prior_mode',
-           'own_noise', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp', 'choose_warp']
+           'OUTPUTSCALE_BOUNDS', 'Noise', 'Number', 'HEAVY', 'OPEN', 'log_priors', 'lognormal', 'pack', 'unpack',
+           'prior_mode', 'own_noise', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp',
+           'choose_warp', 'tail_warp']
 
 # %% ../nbs/optimizer/fit.ipynb #4916dca0
 import math
+import sys
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -254,6 +256,16 @@ def choose_warp(
     return Warp(lower, upper, tau=float(distance[distance > 0].quantile(0.1)))
 
 # %% ../nbs/optimizer/fit.ipynb #8a83e97e
+OPEN = sys.float_info.max  # an end that nothing reaches, as a number
+
+
+def tail_warp(first: Tensor, best: float) -> Warp:
+    "The warp of an objective to try after the observations `first` (n,), if the `best` is known."
+    distance = best - first
+    distance = distance[distance > 0]
+    return Warp(best, OPEN, tau=float(distance.quantile(0.1))) if len(distance) else Warp()
+
+# %% ../nbs/optimizer/fit.ipynb #f9fc807e
 __all__ = [
     "choose_warp",
     "fit_map",
@@ -267,5 +279,6 @@ __all__ = [
     "own_noise",
     "prior_mode",
     "Standardizer",
+    "tail_warp",
     "Warp",
 ]  # what other rooms and users rely on

@@ -31,7 +31,7 @@ from .surrogate import BEND, ROUGH, Surrogate
 
 # %% auto #0
 __all__ = ['BETA', 'MODES', 'SurrogateMaker', 'WORKS', 'Settings', 'checked_settings', 'checked_noise', 'Policy', 'fit_to_dict',
-           'fit_from_dict', 'make_surrogate', 'Models', 'estimates', 'cautious_end']
+           'fit_from_dict', 'make_surrogate', 'bends_tail', 'Models', 'estimates', 'cautious_end']
 
 # %% ../nbs/optimizer/models.ipynb #1b96eb2c
 BETA = 1.0
@@ -117,6 +117,7 @@ class Policy:
     noisy: float = 1e-6  # a noise variance above this makes a function noisy
     heavy: float = HEAVY  # tails that make one try to warp a constraint
     bend: float = BEND  # nats by which the evidence must prefer the warp
+    tail: bool = True  # whether the poor values of an objective may be bent
     rough: float = ROUGH  # and the Matérn kernel
     fit_floor: float = FIT_NOISE_FLOOR  # the least noise variance of a fit
     noise_floor: float = NOISE_FLOOR  # and of a posterior
@@ -215,7 +216,14 @@ def make_surrogate(problem: Problem, settings: Settings, policy: Policy, name: s
         rough=policy.rough,
         fit_floor=policy.fit_floor,
         noise_floor=policy.noise_floor,
+        tail=bends_tail(problem, settings, policy, name),
     )
+
+
+def bends_tail(problem: Problem, settings: Settings, policy: Policy, name: str) -> bool:
+    "Whether the poor values of this function may be bent: of the objective in a Box, if practical."
+    box = settings.mode == "practical" and not isinstance(problem.space, Pool)
+    return policy.tail and box and name == problem.objective
 
 
 SurrogateMaker = Callable[[Problem, Settings, Policy, str], Surrogate]

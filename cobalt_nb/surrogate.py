@@ -27,6 +27,7 @@ from cobalt_nb.fit import (
     lognormal,
     own_noise,
     prior_mode,
+    tail_warp,
 )
 from .labels import Labels, shows_labels
 from .noise import NoiseVerdict, noise_bounds, noise_verdict, pooled_variance
@@ -72,7 +73,10 @@ class Surrogate:
         rough: float = ROUGH,
         fit_floor: float = FIT_NOISE_FLOOR,
         noise_floor: float = NOISE_FLOOR,
+        tail: bool = False,
     ):
+        "With `tail`, poor values of an objective to maximise may be bent."
+        self.tail = tail
         self.X = torch.empty(0, d, dtype=torch.float64)
         self.y = self.errors = torch.empty(0, dtype=torch.float64)
         self.repeated = torch.empty(0, dtype=torch.bool)  # at a point that was observed before
@@ -194,9 +198,11 @@ class Surrogate:
     def warps(self, cold: bool) -> list[Warp]:
         "The warps between which a fit decides; unless it is `cold` the decision stands."
         plain, first = replace(self.warp, tau=math.inf), self.y[: max(10, 2 * self.X.shape[1] + 2)]
+        plain = Warp() if self.tail else plain
         if self.verdict.noisy:  # which a warp would bend too
             return [plain]
         heavy = choose_warp(first, plain.lower, plain.upper, self.heavy)
+        heavy = tail_warp(first, float(self.y.max())) if self.tail else heavy
         if cold and heavy.bent:
             return [plain, heavy]
         return [heavy if self.warp.bent else plain]
