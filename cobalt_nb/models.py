@@ -134,6 +134,9 @@ class Policy:
     leaps: bool = True
     leap_beta: float = 9.0
     leap_gain: float = 1e-3
+    # the practical rule over a Pool
+    reach_draws: int = 32  # of the optimum
+    reach_points: int = 400  # candidates at which they are made
     # the posterior of the optimum
     paths: int = 64  # joint paths
     paths_most: int = 320  # and if a small risk needs more
