@@ -245,7 +245,8 @@ def reach_reason(models: Models, live: LiveSet, index: int, chance: float, best:
     objective = models.problem.objective
     if best > -math.inf:
         said = f"feasible and as good as the optimum with chance {chance:.2g}"
-        return f"to reach the best {objective}: {said}"
+        left = "nothing better is likely any more, and this comes nearest"
+        return f"to reach the best {objective}: {said if chance > 1e-6 else left}"
     feasible = float(log_feasibility(live.posteriors, models.limits)[index].exp())
     return f"to find a feasible point: this one is feasible with probability {feasible:.2g}"
 

@@ -98,7 +98,7 @@ def log_worth(sd: Tensor, noise: float) -> Tensor:
 # %% ../nbs/optimizer/reach.ipynb #381d777f
 def query_generator(seed: int, number: int) -> torch.Generator:
     "The random numbers of query `number`: a function of it and of the seed alone."
-    return torch.Generator().manual_seed(1_000_003 * seed + number)
+    return torch.Generator().manual_seed((1_000_003 * seed + number) % 2**63)
 
 # %% ../nbs/optimizer/reach.ipynb #aaa7e006
 __all__ = [
