@@ -37,7 +37,7 @@ from ..threads import one_thread
 
 # %% auto #0
 __all__ = ['PAPER', 'NOISY', 'LITERATURE', 'DRAWN', 'OTHER', 'BUDGET', 'FILE', 'FIRST', 'NAMES', 'COLUMNS', 'Key', 'place_of',
-           'hunt', 'load_hunts', 'measure', 'main', 'cell', 'hunt_table']
+           'hunt', 'load_hunts', 'measure', 'main', 'cell', 'hunt_table', 'duel']
 
 # %% ../../nbs/study/pools.ipynb #2eb992c0
 PAPER = ("rastrigin", "ackley", "vessel", "spring", "car")
@@ -137,12 +137,28 @@ def cell(zero: pd.Series) -> str:
     return f"{capped.median():g} ({capped.mean():.1f})" + (f", {vain} in vain" if vain else "")
 
 
-def hunt_table(rows: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
-    "Tasks by methods, over the seeds that all methods have."
-    wide = rows[rows["task"].isin(tasks)].pivot(
-        index=["task", "seed"], columns="method", values="zero"
-    )
-    wide = wide[[name for name in NAMES if name in wide]].dropna()
+def hunt_table(
+    rows: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str] = tuple(NAMES)
+) -> pd.DataFrame:
+    "Tasks by methods, over the seeds that all of these methods have."
+    some = rows[rows["task"].isin(tasks)]
+    wide = some.pivot(index=["task", "seed"], columns="method", values="zero")
+    wide = wide[[name for name in methods if name in wide]].dropna()
     cells = {task: part.agg(cell) for task, part in wide.groupby(level="task")}
     table = pd.DataFrame({task: cells[task] for task in tasks if task in cells}).T
     return table.rename(columns=NAMES).assign(hunts=wide.groupby(level="task").size())
+
+# %% ../../nbs/study/pools.ipynb #66991f85
+def duel(rows: pd.DataFrame, other: str, tasks: Sequence[str]) -> str:
+    "How many hunts of ours were shorter than those of another method, longer, or even."
+    capped = rows[rows["task"].isin(tasks)].assign(zero=rows["zero"].clip(upper=BUDGET + 1))
+    wide = capped.pivot(index=["task", "seed"], columns="method", values="zero")
+    gaps = wide[["cobalt", other]].dropna().diff(axis=1)[other]
+    counts = f"{(gaps > 0).sum()} shorter, {(gaps < 0).sum()} longer, {(gaps == 0).sum()} even"
+    return f"{counts}; {gaps.mean():+.1f} evaluations saved a hunt ± {gaps.sem():.1f}"
+
+# %% ../../nbs/study/pools.ipynb #d7408adc
+__all__ = [
+    "hunt_table",
+    "load_hunts",
+]  # what other rooms and users rely on
