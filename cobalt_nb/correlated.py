@@ -24,6 +24,7 @@ from cobalt_nb.joint import (
     Rows,
     first_weights,
     fit_joint,
+    joint_covariance,
     joint_factor,
     left_out,
 )
@@ -80,6 +81,13 @@ class JointView:
         finally:
             at.n, at.rows, at.mean, at.variance = before
             at._points, self.n = None, n
+
+    def covariance(self, I: Tensor, J: Tensor) -> Tensor:
+        "The posterior covariance of the candidates `I` with the candidates `J`: (I, J)."
+        at, g = self.at, self.g
+        of = lambda index: (at.candidates[index], torch.full((len(index),), g))
+        prior = joint_covariance(at.joint, *of(I), *of(J))
+        return self.gain**2 * (prior - at.V[:, g, I].T @ at.V[:, g, J])
 
     def point(self, free: np.ndarray) -> JointPoint:
         "The same at single points, with slopes."

@@ -365,6 +365,7 @@ __all__ = [
     "first_weights",
     "fit_joint",
     "Joint",
+    "joint_covariance",
     "joint_factor",
     "JointPosterior",
     "left_out",

@@ -138,6 +138,9 @@ class Policy:
     refine_gain: float = 1e-3  # of exploitation, below which differences refine the best point
     refine_points: int = 2  # neighbours that count for a slope, for each dimension, and five more
     refine_radius: float = 0.25  # of a refining step, at most
+    # the practical rule over a Pool
+    reach_draws: int = 32  # of the optimum
+    reach_points: int = 400  # candidates at which they are made
     # the posterior of the optimum
     paths: int = 64  # joint paths
     paths_most: int = 320  # and if a small risk needs more

@@ -296,14 +296,18 @@ def read_optima(path: Path) -> pd.DataFrame:
 
 # %% ../../nbs/study/problems.ipynb #888dead3
 __all__ = [
+    "Beam",
     "best_known",
     "Case",
     "CASES",
+    "Draw",
     "fourier_function",
     "Gramacy",
     "Hartmann",
     "joint_thresholds",
+    "KINDS",
     "OPTIMA",
     "stored_optima",
     "TASK_CASES",
+    "Townsend",
 ]  # what other rooms and users rely on

@@ -17,18 +17,19 @@ from torch import Tensor
 
 from ..box import BoxRule, Step
 from ..local import PointPosterior, apart, free_columns
-from ..models import Models, Policy, Settings, estimates
+from ..models import Models, Policy, Settings
 from ..pool import PoolRule, askable
 from ..posterior import CandidatePosterior, sample_paths
-from ..records import Archive, Query, Suggestion, best_index, violation
+from ..reach import incumbent, log_worth, query_generator
+from ..records import Archive, Query, Suggestion
 from ..rules import log_ndtr_interval
 from ..spaces import Box, Pool
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['Score', 'SCORES', 'Known', 'log_pof', 'log_h', 'log_ei', 'log_worth', 'cei', 'log_joint', 'log1mexp',
-           'log_information', 'path_peaks', 'cmes', 'cmes_five_sigma', 'situation', 'limit_rows', 'query_generator',
-           'BaselineSettings', 'suggestion', 'ScorePool', 'score_at', 'ascend', 'ScoreBox', 'climbs']
+__all__ = ['Score', 'SCORES', 'Known', 'log_pof', 'log_h', 'log_ei', 'cei', 'log_joint', 'log1mexp', 'log_information',
+           'path_peaks', 'cmes', 'cmes_five_sigma', 'situation', 'limit_rows', 'BaselineSettings', 'suggestion',
+           'ScorePool', 'score_at', 'ascend', 'ScoreBox', 'climbs']
 
 # %% ../../nbs/study/scores.ipynb #7e916c5a
 Score = Callable[[Tensor, Tensor], Tensor]  # means and sds (K+1, m), the objective's first: (m,)
@@ -78,11 +79,6 @@ def log_ei(mean: Tensor, sd: Tensor, best: float) -> Tensor:
     return log_h((mean - best) / sd) + sd.log()
 
 # %% ../../nbs/study/scores.ipynb #e9c8853b
-def log_worth(sd: Tensor, noise: float) -> Tensor:
-    "The log of the factor by which `noise` lowers the worth of a point known up to `sd` (m,)."
-    return torch.log1p(-noise / (sd**2 + noise**2).sqrt())
-
-
 def cei(known: Known) -> Score:
     "log cEI; the log probability of feasibility until a feasible point is known."
 
@@ -153,16 +149,12 @@ def situation(
     models: Models, archive: Archive, posteriors: Mapping[str, CandidatePosterior], number: int
 ) -> Known:
     "What is known before query `number`."
-    problem, values = models.problem, estimates(models, archive)
-    objective, best = models.surrogates[problem.objective], best_index(archive, values)
-    told = problem.sign * values[problem.objective][best]
-    value = float(objective.to_model(torch.tensor(told, dtype=torch.float64)))
-    found = violation(problem, values)[best] == 0 and math.isfinite(value)
+    problem = models.problem
     return Known(
         [posteriors[name] for name in problem.functions],
         limit_rows(models),
-        value if found else -math.inf,
-        math.sqrt(objective.hyper.noise),
+        incumbent(models, archive),
+        math.sqrt(models.surrogates[problem.objective].hyper.noise),
         query_generator(models.settings.seed, number),
     )
 
@@ -170,11 +162,6 @@ def situation(
 def limit_rows(models: Models) -> Tensor:
     "The constraints' intervals on the models' scale (K, 2)."
     return torch.tensor(list(models.limits.values()), dtype=torch.float64).reshape(-1, 2)
-
-
-def query_generator(seed: int, number: int) -> torch.Generator:
-    "The random numbers of query `number`: a function of it and of the seed alone."
-    return torch.Generator().manual_seed(1_000_003 * seed + number)
 
 # %% ../../nbs/study/scores.ipynb #f4c71d3f
 SCORES: dict[str, Callable[[Known], Score]] = {

@@ -379,6 +379,8 @@ __all__ = [
     "CEC",
     "DrawnBox",
     "DrawnPool",
+    "G08",
+    "G24",
     "GRAMACY",
     "HARTMANN",
     "Member",
