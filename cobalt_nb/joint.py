@@ -234,6 +234,7 @@ class JointPosterior:
         self.prior_mean = rows.y.new_tensor([hyper.mean for hyper in joint.own])
         self.whole = None if known is None or isinstance(known, Tensor) else known
         self._points: SinglePoints | None = None
+        self._pairs: tuple[Tensor | None, dict[tuple[int, int], Tensor]] = None, {}
         if self.whole:
             self.mean, self.variance = self.whole.at(candidates)
         else:
@@ -303,8 +304,13 @@ class JointPosterior:
             return self.variance[g]
         if self.whole:
             self.by_rows()
-        prior = float(self.joint.correlation[g, h])
-        return prior - torch.einsum("nm,nm->m", self.V[:, g], self.V[:, h])
+        if self._pairs[0] is not self.mean:
+            self._pairs = self.mean, {}
+        found, pair = self._pairs[1], (min(g, h), max(g, h))
+        if pair not in found:
+            product = torch.einsum("nm,nm->m", self.V[:, pair[0]], self.V[:, pair[1]])
+            found[pair] = float(self.joint.correlation[pair]) - product
+        return found[pair]
 
     @property
     def points(self) -> SinglePoints:
