@@ -343,15 +343,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def differences(lines: pd.DataFrame, number: str = "average") -> pd.DataFrame:
     "The means of a number, and the paired differences to independent models with their errors."
     keys = ["problem", "way", "rho", "seed"]
-    lines = lines.assign(rho=lines["rho"].fillna(-1.0))
-    wide = lines.pivot_table(index=keys, columns="correlated", values=number).dropna()
+    shown = lines["rho"].map(lambda rho: "" if math.isnan(rho) else f"{rho:g}")
+    wide = lines.assign(rho=shown).pivot_table(index=keys, columns="correlated", values=number)
     wide.columns = wide.columns.astype(str)
+    wide = wide[["False", "auto", "True"]].dropna()
     for name in ("auto", "True"):
         wide[f"{name} − False"] = wide[name] - wide["False"]
     groups = wide.groupby(keys[:3])
     table = groups.mean()
-    for name in ("auto", "True"):
-        table[f"± {name}"] = groups[f"{name} − False"].sem()
+    for place, name in ((4, "auto"), (6, "True")):
+        table.insert(place, f"± {name}", groups[f"{name} − False"].sem())
     return table.assign(seeds=groups.size())
 
 # %% ../../nbs/study/correlation.ipynb #43f24f59
