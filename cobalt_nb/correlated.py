@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from .acquisition import Choice, alpha_constraint, alpha_objective
+from .complete import Complete, is_complete
 from .confidence import Bounds
 from .fit import own_noise
 from cobalt_nb.joint import (
@@ -32,6 +33,7 @@ from .models import Models
 from .posterior import Hyperparameters
 from .records import Archive
 from .roi import Regions
+from .spaces import Pool
 from .surrogate import Surrogate
 
 # %% auto #0
@@ -102,8 +104,8 @@ class JointPoint:
 
     def __call__(self, x: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
         "Mean, standard deviation, and their gradients (d,) at `x` (d,)."
-        mean, sd, mean_slope, sd_slope = (part[self.g] for part in self.points(x))
-        gain, size = self.gain, abs(self.gain)
+        g, gain, size = self.g, self.gain, abs(self.gain)
+        mean, sd, mean_slope, sd_slope = (part[g] for part in self.points(x))
         return self.shift + gain * float(mean), size * float(sd), gain * mean_slope, size * sd_slope
 
 # %% ../nbs/optimizer/correlated.ipynb #252fec1c
@@ -162,7 +164,7 @@ class CorrelatedModels(Models):
         super().__init__(*parts)
         self.same: dict[str, Same] = {}
         self.gain, self.fitted_rows = math.nan, 0  # in nats; the observations at the last fit
-        self._factor: tuple[Joint, Rows, Tensor] | None = None  # kept between two calls
+        self._solved: tuple[Joint, Rows, Tensor | Complete] | None = None  # between two calls
         self._read: tuple[Tensor, Joint | None, int, dict[str, Any]] | None = None
 
     @property
@@ -203,7 +205,7 @@ class CorrelatedModels(Models):
         if self.joint is None:
             return super().posteriors(candidates)
         rows, leaders = self.rows(), self.leaders
-        at = JointPosterior(self.joint, rows, candidates, self.factor(rows))
+        at = JointPosterior(self.joint, rows, candidates, self.solved(rows))
         found: dict[str, Any] = {}
         for name, one in self.surrogates.items():
             if name not in self.together:
@@ -213,12 +215,14 @@ class CorrelatedModels(Models):
             found[name] = JointView(at, leaders.index(leader), one, gain, shift)
         return found
 
-    def factor(self, rows: Rows) -> Tensor:
-        "The factor (N, N) of the noisy covariance, kept while joint process and rows are the same."
-        kept = self._factor
-        if kept is None or kept[0] is not self.joint or len(kept[1].y) != len(rows.y):
-            assert self.joint is not None
-            self._factor = kept = self.joint, rows, joint_factor(self.joint, rows)
+    def solved(self, rows: Rows) -> Tensor | Complete:
+        "What the posterior is made from, kept while joint process and rows are the same."
+        kept, joint = self._solved, self.joint
+        if kept is None or kept[0] is not joint or not torch.equal(kept[1].y, rows.y):
+            assert joint is not None
+            fresh = not isinstance(self.problem.space, Pool)  # which goes on row by row
+            way = Complete if fresh and is_complete(joint, rows) else joint_factor
+            self._solved = kept = joint, rows, way(joint, rows)
         return kept[2]
 
     def posterior(self, name: str, candidates: Tensor) -> Any:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -28,9 +29,10 @@ from cobalt_nb.posterior import (
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['SPREAD', 'STEEPEST', 'FINEST', 'Joint', 'Rows', 'joint_covariance', 'with_all', 'length_slope', 'weight_slope',
-           'Solved', 'solved', 'joint_evidence', 'packed', 'unpacked', 'joint_density', 'fit_joint', 'first_weights',
-           'joint_factor', 'JointPosterior', 'JointPoints', 'radial', 'left_out']
+__all__ = ['SPREAD', 'STEEPEST', 'Found', 'FINEST', 'Joint', 'Rows', 'joint_covariance', 'with_all', 'spans', 'length_slope',
+           'weight_slope', 'Solved', 'solved', 'joint_evidence', 'packed', 'unpacked', 'joint_density', 'fit_joint',
+           'first_weights', 'joint_factor', 'JointPosterior', 'Whole', 'SinglePoints', 'JointPoints', 'PointKernels',
+           'point_kernels', 'left_out']
 
 # %% ../nbs/optimizer/joint.ipynb #7307a8d1
 @dataclass(frozen=True)
@@ -88,9 +90,15 @@ def with_all(joint: Joint, X: Tensor, i: Tensor, Z: Tensor) -> Tensor:
         return joint.correlation[i][:, :, None] * base
     K = (joint.loadings @ joint.loadings.T)[i][:, :, None] * base
     for g, (hyper, part) in enumerate(zip(joint.own, joint.parts.tolist())):
-        if len(rows := (i == g).nonzero()[:, 0]):
-            K[rows, g] += part * prior_covariance(hyper, X[rows], Z)
+        for a, b in spans(i == g):
+            K[a:b, g] += prior_covariance(hyper, X[a:b], Z).mul_(part)
     return K
+
+
+def spans(mask: Tensor) -> list[tuple[int, int]]:
+    "Where the runs of True in `mask` (n,) begin and end."
+    edges = mask.int().diff(prepend=torch.zeros(1), append=torch.zeros(1)).nonzero()[:, 0]
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 # %% ../nbs/optimizer/joint.ipynb #2d9efc93
 def length_slope(hyper: Hyperparameters, X: Tensor, M: Tensor) -> Tensor:
@@ -218,18 +226,30 @@ def joint_factor(joint: Joint, rows: Rows) -> Tensor:
 class JointPosterior:
     "`.mean` and `.variance` (K+1, m) of all functions at `candidates` (m, d), given `rows`."
 
-    def __init__(self, joint: Joint, rows: Rows, candidates: Tensor, L: Tensor | None = None):
-        "`L`: the factor, if it is known already."
+    def __init__(
+        self, joint: Joint, rows: Rows, candidates: Tensor, known: Tensor | Whole | None = None
+    ):
+        "`known`: the factor (N, N), or another way to the same posterior, if there is one."
         self.joint, self.rows, self.n, self.candidates = joint, rows, len(rows.y), candidates
-        L = joint_factor(joint, rows) if L is None else L
-        self._L, self.prior_mean = L, rows.y.new_tensor([hyper.mean for hyper in joint.own])
+        self.prior_mean = rows.y.new_tensor([hyper.mean for hyper in joint.own])
+        self.whole = None if known is None or isinstance(known, Tensor) else known
+        self._points: SinglePoints | None = None
+        self._pairs: tuple[Tensor | None, dict[tuple[int, int], Tensor]] = None, {}
+        if self.whole:
+            self.mean, self.variance = self.whole.at(candidates)
+        else:
+            self.by_rows(cast(Tensor | None, known))
+
+    def by_rows(self, L: Tensor | None = None) -> None:
+        "Solve for every row, with the factor `L` (N, N) if it is known."
+        rows, self.whole, self._points = self.rows, None, None
+        L = joint_factor(self.joint, rows) if L is None else L
         above = (rows.y - self.prior_mean[rows.which])[:, None]
-        self._z = torch.linalg.solve_triangular(L, above, upper=False)[:, 0]
-        k = with_all(joint, rows.X, rows.which, candidates)
+        self._L, self._z = L, torch.linalg.solve_triangular(L, above, upper=False)[:, 0]
+        k = with_all(self.joint, rows.X, rows.which, self.candidates)
         self._V = torch.linalg.solve_triangular(L, k.flatten(1), upper=False).reshape(k.shape)
         self.mean = self.prior_mean[:, None] + torch.einsum("n,nhm->hm", self.z, self.V)
         self.variance = (1 - self.V.square().sum(0)).clamp_min(0)
-        self._points: JointPoints | None = None
 
     L = property(lambda self: self._L[: self.n, : self.n])
     z = property(lambda self: self._z[: self.n])
@@ -242,6 +262,8 @@ class JointPosterior:
 
     def push(self, g: int, x: Tensor, y: float | None, noise: float) -> None:
         "Condition on `y` of the function `g` at `x` (d,); without `y`, on its posterior mean."
+        if self.whole:
+            self.by_rows()
         noise = max(noise, NOISE_FLOOR)
         k = self.kernel(x[None], g)
         l = torch.linalg.solve_triangular(self.L, k, upper=False)[:, 0]
@@ -280,67 +302,111 @@ class JointPosterior:
         "The posterior covariance (m,) of two functions at the same candidates."
         if g == h:
             return self.variance[g]
-        prior = float(self.joint.correlation[g, h])
-        return prior - torch.einsum("nm,nm->m", self.V[:, g], self.V[:, h])
+        if self.whole:
+            self.by_rows()
+        if self._pairs[0] is not self.mean:
+            self._pairs = self.mean, {}
+        found, pair = self._pairs[1], (min(g, h), max(g, h))
+        if pair not in found:
+            product = torch.einsum("nm,nm->m", self.V[:, pair[0]], self.V[:, pair[1]])
+            found[pair] = float(self.joint.correlation[pair]) - product
+        return found[pair]
 
     @property
-    def points(self) -> JointPoints:
+    def points(self) -> SinglePoints:
         "All functions at single points, with slopes."
         if self._points is None:
-            self._points = JointPoints(self)
+            self._points = self.whole.points if self.whole else JointPoints(self)
         return self._points
 
+
+class Whole(Protocol):
+    "The posterior of all functions, by another way than row by row."
+
+    def at(self, Z: Tensor) -> tuple[Tensor, Tensor]:
+        "Means and variances (K+1, m) at `Z` (m, d)."
+
+    @property
+    def points(self) -> SinglePoints:
+        "The same at single points, with slopes."
+
 # %% ../nbs/optimizer/joint.ipynb #c0428ff0
-class JointPoints:
-    "Mean, standard deviation and their slopes of all functions at single points of the cube."
+Found = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # means, deviations, slopes
 
-    def __init__(self, at: JointPosterior):
-        eye = torch.eye(at.n, dtype=torch.float64)
-        self.inverse = torch.linalg.solve_triangular(at.L, eye, upper=False).numpy()
-        self.back = np.ascontiguousarray(self.inverse.T)
-        self.weights, self.prior = self.back @ at.z.numpy(), at.prior_mean.numpy()
-        joint, which, self.X = at.joint, at.rows.which, at.rows.X.numpy()
-        mix = joint.correlation if joint.tied else joint.loadings @ joint.loadings.T
-        everything = slice(None), slice(None)
-        self.terms: list[tuple[Hyperparameters, Any, np.ndarray]]
-        self.terms = [(joint.shared, everything, mix[which].numpy())]
-        for g, hyper in enumerate(() if joint.tied else joint.own):
-            mine = (which == g).nonzero()[:, 0].numpy()
-            self.terms.append((hyper, (mine, slice(g, g + 1)), joint.parts[g : g + 1].numpy()))
-        self.last: tuple[bytes, tuple] = b"", ()
 
-    def __call__(self, x: np.ndarray) -> tuple:
+class SinglePoints:
+    "All functions at single points of the cube; the last point is remembered."
+
+    def __init__(self) -> None:
+        self.last: tuple[bytes, Any] = b"", None
+
+    def __call__(self, x: np.ndarray) -> Found:
         "Means and standard deviations (K+1,), and their slopes (K+1, d), at `x` (d,)."
-        if self.last[0] == x.tobytes():
-            return self.last[1]
-        k = np.zeros((len(self.X), len(self.prior)))
-        slope = np.zeros((*k.shape, len(x)))
-        for hyper, (rows, columns), mix in self.terms:
-            value, tilt, offset = radial(hyper, self.X[rows], x)
-            k[rows, columns] += value[:, None] * mix
-            slope[rows, columns] += (tilt[:, None] * mix)[:, :, None] * offset[:, None, :]
-        v = self.inverse @ k
-        sd = np.sqrt(np.maximum(1 - (v**2).sum(0), 1e-12))
-        across = slope.transpose(1, 2, 0)  # (K+1, d, N)
-        sd_slope = -(across @ (self.back @ v).T[:, :, None])[:, :, 0] / sd[:, None]
-        self.last = (
-            x.tobytes(),
-            (self.prior + self.weights @ k, sd, across @ self.weights, sd_slope),
-        )
+        key = x.tobytes()
+        if self.last[0] != key:
+            self.last = key, self.found(x)
         return self.last[1]
 
+    def found(self, x: np.ndarray) -> Found:
+        "The same, computed."
+        raise NotImplementedError
 
-def radial(hyper: Hyperparameters, X: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, ...]:
-    "$k$, $-k'(r)/r$ (n,) and $(X - x)/\\ell^2$ (n, d) between the rows of `X` (n, d) and `x` (d,)."
-    ell = hyper.lengthscale.numpy()
-    scaled = (X - x) / ell
-    square = (scaled**2).sum(1)
-    if hyper.kernel == RBF:
-        k = np.exp(-0.5 * square)
-        return k, k, scaled / ell
-    a = np.sqrt(5 * square)
-    decay = np.exp(-a)
-    return (1 + a + a**2 / 3) * decay, 5 / 3 * (1 + a) * decay, scaled / ell
+
+class JointPoints(SinglePoints):
+    "Mean, standard deviation and their slopes of all functions, by the factor of all rows."
+
+    def __init__(self, at: JointPosterior):
+        super().__init__()
+        eye, joint, which = torch.eye(at.n, dtype=torch.float64), at.joint, at.rows.which
+        self.inverse = torch.linalg.solve_triangular(at.L, eye, upper=False).numpy()
+        self.weights, self.prior = at.z.numpy() @ self.inverse, at.prior_mean.numpy()
+        mix = joint.correlation if joint.tied else joint.loadings @ joint.loadings.T
+        own = joint.parts.diag()  # a row has the own kernel of its function only
+        self.mix = np.stack([mix[which].numpy(), own[which].numpy()])[: 1 if joint.tied else 2]
+        each = torch.stack([torch.zeros_like(which), 1 + which]).numpy()[: len(self.mix)]
+        self.kernels = point_kernels([joint.shared, *joint.own], at.rows.X.numpy(), each)
+
+    def found(self, x: np.ndarray) -> Found:
+        "Means and standard deviations (K+1,), and their slopes (K+1, d), at `x` (d,)."
+        value, tilt, offset = self.kernels(x)  # (terms, N), (terms, N), (terms, N, d)
+        k = (value[:, :, None] * self.mix).sum(0)
+        v = self.inverse @ k
+        sd = np.sqrt(np.maximum(1 - (v**2).sum(0), 1e-12))
+        across = (tilt[:, :, None] * self.mix).transpose(0, 2, 1)  # (terms, K+1, N)
+        mean_slope = ((across * self.weights) @ offset).sum(0)
+        sd_slope = ((across * (v.T @ self.inverse)) @ offset).sum(0) / -sd[:, None]
+        return self.prior + self.weights @ k, sd, mean_slope, sd_slope
+
+
+class PointKernels:
+    "T kernels at once, between n points and one more."
+
+    def __init__(self, X: np.ndarray, ell: np.ndarray, rough: np.ndarray):
+        "`X` (n, d), `ell` (T, n or 1, d), and `rough` (T, n or 1): whether it is Matérn's."
+        self.ell, self.scaled = ell, X / ell
+        self.rough = np.broadcast_to(rough, self.scaled.shape[:2]) if rough.any() else None
+
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        "$k$ and $-k'(r)/r$ (T, n), and $(X - x)/\\ell^2$ (T, n, d), at `x` (d,)."
+        offset = self.scaled - x / self.ell
+        square = (offset**2).sum(2)
+        k = tilt = np.exp(-0.5 * square)
+        if self.rough is not None:
+            a, tilt = np.sqrt(5 * square[self.rough]), k.copy()
+            decay = np.exp(-a)
+            k[self.rough] = (1 + a + a**2 / 3) * decay
+            tilt[self.rough] = 5 / 3 * (1 + a) * decay
+        return k, tilt, offset / self.ell
+
+
+def point_kernels(
+    hypers: Sequence[Hyperparameters], X: np.ndarray, of: np.ndarray | None = None
+) -> PointKernels:
+    "These kernels at the points `X` (n, d), or those with the positions `of` (T, n)."
+    of = np.arange(len(hypers))[:, None] if of is None else of
+    ell = np.stack([hyper.lengthscale.numpy() for hyper in hypers])
+    rough = np.array([hyper.kernel == MATERN for hyper in hypers])
+    return PointKernels(X, ell[of], rough[of])
 
 # %% ../nbs/optimizer/joint.ipynb #e20b2cb9
 FINEST = 1e-2  # a standard deviation on the model's scale, below which no difference counts
@@ -365,10 +431,14 @@ __all__ = [
     "first_weights",
     "fit_joint",
     "Joint",
+    "Found",
     "joint_covariance",
     "joint_factor",
     "JointPosterior",
     "left_out",
+    "point_kernels",
     "Rows",
+    "SinglePoints",
     "SPREAD",
+    "Whole",
 ]  # what other rooms and users rely on

@@ -32,9 +32,9 @@ from .tasks import TASKS
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['SIZE', 'LENGTH', 'CLOSED', 'RISK', 'KEYS', 'RHOS', 'WAYS', 'Case', 'drawn', 'pair', 'draw_case', 'task_case',
-           'looked', 'played', 'summed_up', 'waves', 'informed', 'seconds', 'one_more', 'parts', 'timed', 'plan',
-           'case_of', 'measure', 'main', 'differences']
+__all__ = ['SIZE', 'LENGTH', 'CLOSED', 'RISK', 'PATIENCE', 'KEYS', 'RHOS', 'WAYS', 'Case', 'drawn', 'pair', 'draw_case',
+           'task_case', 'looked', 'played', 'summed_up', 'waves', 'informed', 'seconds', 'one_more', 'parts', 'asked',
+           'timed', 'plan', 'case_of', 'measure', 'main', 'differences']
 
 # %% ../../nbs/study/correlation.ipynb #c33b45b7
 @dataclass(frozen=True)
@@ -119,6 +119,7 @@ def task_case(name: str, seed: int, budget: float = 30.0) -> Case:
 
 # %% ../../nbs/study/correlation.ipynb #6610b1e0
 CLOSED, RISK = 0.05, 0.1
+PATIENCE = 2.0  # budgets until a run without noise is given up while its interval is open
 
 
 def looked(case: Case, opt: Cobalt) -> dict[str, float]:
@@ -139,19 +140,22 @@ def looked(case: Case, opt: Cobalt) -> dict[str, float]:
 
 
 def played(case: Case, correlated: bool | str, decoupled: bool, seed: int) -> pd.DataFrame:
-    "One line for each look of a run: cost, regret, width, holds, joint."
+    "One line for each look of a run: cost, regret, width, holds, joint, within the budget."
     settings: dict[str, Any] = {"noise": case.noise, "n_init": case.n_init, "seed": seed}
     settings |= {"decoupled": True, "costs": case.costs} if decoupled else {}
     objective, policy = next(iter(case.truth)), Policy(live_share=0.0)
     opt = Cobalt(
         case.pool, objective, case.limits, correlated=correlated, policy=policy, **settings
     )
-    generator, cost, lines = np.random.default_rng(seed), 0.0, []
+    generator, cost = np.random.default_rng(seed), 0.0
+    lines: list[dict[str, Any]] = []
     budget = case.budget if decoupled else case.n_init + 20
-    while cost < budget:
+    most = budget if case.noise else PATIENCE * budget
+    while cost < budget or (cost < most and lines[-1]["width"] > CLOSED):
         query = opt.ask()
         if query.aspect != "initial design":
-            lines.append({"cost": cost, **looked(case, opt), "joint": opt.models.joint is not None})
+            state = {"joint": opt.models.joint is not None, "within": cost < budget}
+            lines.append({"cost": cost, **looked(case, opt), **state})
         place = case.pool.index(query.x)
         told = {
             n: float(case.truth[n][place]) + case.noise * generator.normal()
@@ -164,15 +168,17 @@ def played(case: Case, correlated: bool | str, decoupled: bool, seed: int) -> pd
 # %% ../../nbs/study/correlation.ipynb #a4335531
 def summed_up(run: pd.DataFrame) -> dict[str, float]:
     "The numbers of a run."
-    step = np.diff(run["cost"], append=run["cost"].iloc[-1] + 1)
-    late = run["cost"][run["regret"] > 0.01]
-    first = run["cost"][run["cost"] > late.max()] if len(late) else run["cost"]
-    closed = run["cost"][run["width"] <= CLOSED]
+    early = run[run["within"]]
+    step = np.diff(early["cost"], append=early["cost"].iloc[-1] + 1)
+    late = early["cost"][early["regret"] > 0.01]
+    first = early["cost"][early["cost"] > late.max()] if len(late) else early["cost"]
+    closed = run[run["width"] <= CLOSED]
     return {
-        "regret": round(float(run["regret"].iloc[-1]), 6),
-        "average": round(float(np.average(run["regret"], weights=step)), 6),
+        "regret": round(float(early["regret"].iloc[-1]), 6),
+        "average": round(float(np.average(early["regret"], weights=step)), 6),
         "reached": float(first.min()) if len(first) else math.nan,
-        "closed": float(closed.min()) if len(closed) else math.nan,
+        "closed": float(closed["cost"].iloc[0]) if len(closed) else math.nan,
+        "right": float(closed["holds"].iloc[0]) if len(closed) else math.nan,
         "holds": round(float(run["holds"].mean()), 4),
         "joint": round(float(run["joint"].mean()), 4),
         "cost": float(run["cost"].iloc[-1]),
@@ -236,8 +242,20 @@ def parts(opt: Cobalt) -> dict[str, float]:
     }
 
 
+def asked(opt: Cobalt, count: int = 20) -> dict[str, float]:
+    "Seconds of an `ask`, on average over `count` in succession, and over all but the first."
+    found = []
+    for _ in range(count):
+        begin = time.process_time()
+        query = opt.ask()
+        found.append(time.process_time() - begin)
+        values = waves(np.array([[query.x[name] for name in "xyz"]]))
+        opt.tell(query, {name: float(values[name][0]) for name in query.functions})
+    return {"ask": float(np.mean(found)), "later ask": float(np.mean(found[1:]))}
+
+
 def timed(n: int = 200) -> list[dict[str, Any]]:
-    "Seconds of each part, independently and jointly, and their ratio."
+    "Seconds of each part and of whole asks, independently and jointly, and their ratio."
     points = np.random.default_rng(1).random((2000, 3))
     pool, box = (
         Pool(pd.DataFrame(points, columns=list("xyz"))),
@@ -247,9 +265,8 @@ def timed(n: int = 200) -> list[dict[str, Any]]:
     lines = []
     with one_thread:
         for name, decoupled in itertools.product(spaces, (True, False)):
-            alone, joint = (
-                parts(informed(spaces[name], ways, decoupled, n)) for ways in (False, True)
-            )
+            ready = lambda ways: informed(spaces[name], ways, decoupled, n)
+            alone, joint = (parts(ready(ways)) | asked(ready(ways)) for ways in (False, True))
             way = "decoupled" if decoupled else "coupled"
             lines += [
                 {"space": name, "way": way, "part": key, "independent": round(alone[key], 5)}
@@ -271,12 +288,12 @@ WAYS: dict[str, tuple[bool, float]] = {
 def plan(seeds: Sequence[int], few: int) -> list[tuple[str, float, str, int]]:
     "Problem, correlation, way and seed of every comparison; tasks have a `few` seeds."
     runs: list[tuple[str, float, str, int]] = []
-    for seed in seeds:
-        runs += [(kind, rho, "decoupled", seed) for kind in ("fc", "cc") for rho in RHOS]
-        runs.append(("fidelity", 0.95, "decoupled", seed))
-        runs += [("fc", rho, way, seed) for rho in (0.0, 0.9) for way in ("coupled", "noisy")]
-    for seed in seeds[:few]:
-        runs += [(name, math.nan, way, seed) for way in ("decoupled", "coupled") for name in TASKS]
+    for way, rhos in (("decoupled", RHOS), ("coupled", RHOS), ("noisy", (0.0, 0.9))):
+        kinds = ("fc",) if way == "noisy" else ("fc", "cc")
+        runs += [(kind, rho, way, seed) for kind in kinds for rho in rhos for seed in seeds]
+        if way != "noisy":
+            runs += [("fidelity", 0.95, way, seed) for seed in seeds]
+            runs += [(name, math.nan, way, seed) for name in TASKS for seed in seeds[:few]]
     return runs
 
 
@@ -326,15 +343,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def differences(lines: pd.DataFrame, number: str = "average") -> pd.DataFrame:
     "The means of a number, and the paired differences to independent models with their errors."
     keys = ["problem", "way", "rho", "seed"]
-    lines = lines.assign(rho=lines["rho"].fillna(-1.0))
-    wide = lines.pivot_table(index=keys, columns="correlated", values=number).dropna()
+    shown = lines["rho"].map(lambda rho: "" if math.isnan(rho) else f"{rho:g}")
+    wide = lines.assign(rho=shown).pivot_table(index=keys, columns="correlated", values=number)
     wide.columns = wide.columns.astype(str)
+    wide = wide[["False", "auto", "True"]].dropna()
     for name in ("auto", "True"):
         wide[f"{name} − False"] = wide[name] - wide["False"]
     groups = wide.groupby(keys[:3])
     table = groups.mean()
-    for name in ("auto", "True"):
-        table[f"± {name}"] = groups[f"{name} − False"].sem()
+    for place, name in ((4, "auto"), (6, "True")):
+        table.insert(place, f"± {name}", groups[f"{name} − False"].sem())
     return table.assign(seeds=groups.size())
 
 # %% ../../nbs/study/correlation.ipynb #43f24f59
