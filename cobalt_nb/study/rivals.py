@@ -156,9 +156,9 @@ def scipy_solver(method: str) -> Callable[[Counter, int], None]:
         below: Any = NonlinearConstraint(lambda z: known(z)[1:], -np.inf, 0.0)
         more: dict[str, Any] = {"bounds": [(-1.0, 1.0)] * counter.d, "constraints": [below]}
         for z in starts(counter, seed):
-            # the solvers' own limits on evaluations are smaller than some budgets
+            # the solvers' own limits are smaller than some budgets, and larger than some rests
             limit = {"COBYQA": "maxfev", "COBYLA": "maxiter"}[method]
-            options = {limit: counter.left + 1}
+            options = {limit: counter.budget + 1}
             minimize(lambda z: known(z)[0], z, method=method, options=options, **more)
 
     return run
