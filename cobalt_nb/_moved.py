@@ -52,6 +52,7 @@ RENAMED: dict[tuple[str, str], str | None] = {
     ("claims", "published"): "study.evidence.published",
     ("defaults", "Case"): "study.problems.Case",
     ("defaults", "KINDS"): "study.problems.KINDS",
+    ("defaults", "LITERATURE"): "study.problems.LITERATURE",
     ("defaults", "RESULTS"): None,
     ("experiments", "QUICK"): "study.runner.QUICK",
     ("experiments", "RESULTS"): "study.store.RESULTS",

@@ -117,7 +117,7 @@ class Policy:
     noisy: float = 1e-6  # a noise variance above this makes a function noisy
     heavy: float = HEAVY  # tails that make one try to warp a constraint
     bend: float = BEND  # nats by which the evidence must prefer the warp
-    tail: bool = True  # whether the poor values of an objective may be bent
+    tail: bool = False  # whether the poor values of an objective may be bent
     rough: float = ROUGH  # and the Matérn kernel
     fit_floor: float = FIT_NOISE_FLOOR  # the least noise variance of a fit
     noise_floor: float = NOISE_FLOOR  # and of a posterior

@@ -378,7 +378,7 @@ def test_draws_of_the_optimum_wait_and_do_not_claim_what_they_cannot_resolve() -
     early = opt.certificate()
     assert early.kind == "posterior" and early.status == "undecided"
     assert early.lower == -math.inf and "5 evaluations from now" in early.message
-    play(opt, lambda query: bowl(**query.x), 26)
+    play(opt, lambda query: bowl(**query.x), 28)
     found = opt.certificate()
     assert found.lower <= 0 <= found.upper and found.status == "certified"
 

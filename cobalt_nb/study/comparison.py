@@ -315,5 +315,6 @@ __all__ = [
     "shown_summary",
     "stored_lines",
     "summarised",
+    "value_after",
     "versus",
 ]  # what other rooms and users rely on
