@@ -160,7 +160,7 @@ def known_model(function: KnownFunction, x: np.ndarray, free: np.ndarray) -> Poi
 
     return at
 
-
+# %% ../nbs/optimizer/refine.ipynb #7ba168c1
 def near_limits(models: Models) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
     "The anchor of each constraint, in the user's units, and its limits above it."
     anchors, limits = {}, {}
