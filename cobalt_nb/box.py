@@ -52,12 +52,14 @@ from cobalt_nb.rules import (
     standing,
     widened_view,
 )
+from .several import Factors, drawn_world, world_optima
 from .spaces import Box, Pool
 
 # %% auto #0
 __all__ = ['encoded', 'with_incumbent', 'possible', 'point_model', 'first_allowed', 'Step', 'score', 'suggested', 'explore',
            'climbed', 'exploit', 'best_sure_point', 'likeliest', 'refine', 'last_digits', 'lucky', 'prove', 'highest',
-           'gap_between', 'proof_words', 'practical', 'look_for_one', 'explore_or_prove', 'explore_alone', 'BoxRule']
+           'gap_between', 'proof_words', 'practical', 'look_for_one', 'explore_or_prove', 'explore_alone', 'imagine',
+           'beside', 'BoxRule']
 
 # %% ../nbs/optimizer/box.ipynb #587fd110
 def encoded(space: Box | Pool, queries: Sequence[Query]) -> Tensor:
@@ -132,10 +134,17 @@ class Step:
         allowed = self.allowed(drawn)
         self.points = drawn[allowed] if allowed.any() else drawn
         self.pending = pending
-        self.posteriors = self.posteriors_at(self.points)
+        self._posteriors: dict[str, CandidatePosterior] = {}
         self._point_models: dict[str, PointPosterior] = {}
         hidden = models.works.distinct if self.least else []
         self.chances = [PointChance(one, self.least) for one in hidden]
+
+    @property
+    def posteriors(self) -> dict[str, CandidatePosterior]:
+        "The posterior of every function at the candidates."
+        if not self._posteriors:  # a cached property has a lock that a fork can inherit
+            self._posteriors = self.posteriors_at(self.points)
+        return self._posteriors
 
     def posteriors_at(self, points: Tensor) -> dict[str, CandidatePosterior]:
         "The posterior of every function at `points` (m, d), with what is pending."
@@ -184,7 +193,7 @@ class Step:
     @property
     def point_models(self) -> dict[str, PointPosterior]:
         "The posteriors at single points."
-        if not self._point_models:  # a cached property has a lock that a fork can inherit
+        if not self._point_models:
             free, posteriors = free_columns(self.space), self.posteriors.items()
             self._point_models = {name: point_model(one, free) for name, one in posteriors}
         return self._point_models
@@ -420,11 +429,39 @@ def explore_alone(step: Step, beta: float) -> Suggestion:
     return proof or (explore(step, beta) if len(step.waiting) else found)
 
 # %% ../nbs/optimizer/box.ipynb #5bd9e651
+def imagine(step: Step, factors: Factors) -> Suggestion | None:
+    "The best point of a draw of the functions; None if it was asked before."
+    models, margins = step.models, step.models.policy.margins
+    factors.follow(models)
+    k = sum(query.aspect == "draw" for query in step.pending)
+    kappa = 0.0 if k % 2 else margins[k // 2 % len(margins)]
+    world = drawn_world(models, factors, kappa, step.seed)
+    few = step.points[:: models.policy.draw_looks]
+    ends = world_optima(models, world, step.incumbent, few, step.chances)
+    x = next((x for x in ends if step.allowed(x[None]).all()), None)
+    if x is None:
+        return None
+    best = world.models[step.objective]
+    gain = float(best(x.numpy())[0] - best(step.incumbent.numpy())[0])
+    limits = f"limits kept by {kappa:g} standard deviations" if kappa else "limits drawn as well"
+    reason = f"to try what a draw of {step.objective} has as its best point, {limits}"
+    return suggested(step, x, "draw", gain, reason, (math.nan, math.inf))
+
+
+def beside(step: Step, factors: Factors, beta: float, turn: int, gain: float) -> Suggestion:
+    "A query while one that promises this `gain` is pending."
+    many = free_columns(step.space).sum() > step.models.policy.search_dims
+    if (many or turn % 2) and (found := imagine(step, factors)):
+        return found
+    return explore(step, beta) if turn % 2 else explore_or_prove(step, beta, gain)
+
+# %% ../nbs/optimizer/box.ipynb #7d795a5f
 class BoxRule:
     "Algorithm 1 over candidates around the incumbent, or the practical cycle."
 
     def __init__(self, space: Box, settings: Settings, exact: KnownFunctions | None = None):
         self.space, self.settings, self.exact = space, settings, exact
+        self.factors = Factors()
 
     def initial(self, archive: Archive, pending: Sequence[Query]) -> dict[str, Any]:
         "The first point of a scrambled Sobol sequence that was neither told nor is pending."
@@ -435,7 +472,7 @@ class BoxRule:
         return next((x for x in drawn if x not in taken), drawn[-1])
 
     def recall(self, models: Models, memo: Mapping[str, Any]) -> None:
-        "Nothing: a step in a box begins anew."
+        "Nothing: a step in a box begins anew, but for what a batch shares."
 
     def suggest(
         self, models: Models, archive: Archive, pending: Sequence[Query], number: int
@@ -446,10 +483,10 @@ class BoxRule:
             return explore_alone(step, beta)
         turn = number - self.settings.n_init
         promised = [query.value for query in pending if query.aspect == "exploit"]
-        if self.settings.mode == "paper" or promised and turn % 2:
+        if self.settings.mode == "paper":
             return explore(step, beta)
         if promised:
-            return explore_or_prove(step, beta, promised[-1])
+            return beside(step, self.factors, beta, turn, promised[-1])
         return practical(step, beta, turn)
 
 # %% ../nbs/optimizer/box.ipynb #bf436fe5

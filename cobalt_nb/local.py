@@ -22,8 +22,8 @@ from .spaces import Box, Real
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['PointModel', 'PointModels', 'cloud', 'candidates', 'apart', 'correlation', 'PointPosterior', 'PointChance',
-           'LocalSearch', 'polished', 'free_columns']
+__all__ = ['PointModel', 'PointModels', 'FEW', 'ROUNDS', 'BROKEN', 'cloud', 'candidates', 'apart', 'correlation',
+           'PointPosterior', 'PointChance', 'certain', 'LocalSearch', 'tightest', 'polished', 'free_columns']
 
 # %% ../nbs/optimizer/local.ipynb #2b6ffec6
 def cloud(centre: Tensor, radius: float, n: int, generator: torch.Generator) -> Tensor:
@@ -77,13 +77,22 @@ class PointPosterior:
 
     def __call__(self, x: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
         "Mean, standard deviation, and their gradients (d,) at `x` (d,)."
-        offset = self.scaled - x / self.ell
-        k, tilt = correlation(self.kernel, (offset**2).sum(axis=1))
-        k, slope = self.variance * k, (self.variance * tilt)[:, None] * offset / self.ell
+        k, slope = self.covariances(x)
         v = self.inverse @ k
         sd = math.sqrt(max(self.variance - v @ v, 1e-12 * self.variance))
         mean_slope, sd_slope = self.weights @ slope, -(v @ self.inverse) @ slope / sd
         return self.mean + k @ self.weights, sd, mean_slope, sd_slope
+
+    def covariances(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        "The prior covariances (n,) of `x` (d,) with the observations, and their slopes (n, d)."
+        offset = self.scaled - x / self.ell
+        k, tilt = correlation(self.kernel, (offset**2).sum(axis=1))
+        return self.variance * k, (self.variance * tilt)[:, None] * offset / self.ell
+
+    def mean_alone(self, x: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
+        "The mean and its gradient (d,) at `x` (d,), in O(nd), as if there were no deviation."
+        k, slope = self.covariances(x)
+        return self.mean + k @ self.weights, 0.0, self.weights @ slope, np.zeros(len(x))
 
 # %% ../nbs/optimizer/local.ipynb #2a304e80
 class PointChance:
@@ -116,6 +125,11 @@ class PointChance:
 PointModel = Callable[[np.ndarray], tuple[float, float, np.ndarray, np.ndarray]]
 PointModels = Mapping[str, PointModel]
 
+
+def certain(model: PointModel) -> PointModel:
+    "The model without its deviation, which costs most, for a search that does not look at it."
+    return model.mean_alone if isinstance(model, PointPosterior) else model
+
 # %% ../nbs/optimizer/local.ipynb #569569ff
 class LocalSearch:
     "The functions that SLSQP calls: the gain to minimise, the room of each side, their slopes."
@@ -137,7 +151,9 @@ class LocalSearch:
             for sign, end in zip((1.0, -1.0), ends)
             if math.isfinite(end)
         ]
-        at = lambda key: {name: model(np.frombuffer(key)) for name, model in models.items()}
+        doubted = {*([objective] if optimism else []), *(limits if slack else [])}
+        looked = {name: one if name in doubted else certain(one) for name, one in models.items()}
+        at = lambda key: {name: model(np.frombuffer(key)) for name, model in looked.items()}
         self.at = functools.lru_cache(maxsize=2)(at)
 
     def loss(self, x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -178,6 +194,27 @@ class LocalSearch:
         return np.clip(end.x if np.isfinite(end.x).all() else x, *bounds.T)
 
 # %% ../nbs/optimizer/local.ipynb #d2bc042d
+FEW, ROUNDS = 8, 4  # constraints that any search looks at; and how often some are added
+BROKEN = 1e-9  # by which a constraint that was not looked at may be missed, in deviations
+
+
+def tightest(
+    models: PointModels,
+    limits: Limits,
+    x: np.ndarray,
+    slack: float,
+    n: int,
+    below: float = math.inf,
+) -> list[str]:
+    "The `n` constraints with the least room at `x` (d,), of those that have less than `below`."
+    found = {name: models[name](x)[:2] for name in limits}
+    room = {
+        name: min(found[name][0] - low, high - found[name][0]) + slack * found[name][1]
+        for name, (low, high) in limits.items()
+    }
+    return sorted((name for name in room if room[name] < below), key=lambda name: room[name])[:n]
+
+# %% ../nbs/optimizer/local.ipynb #72145e96
 def polished(
     start: Tensor,
     models: PointModels,
@@ -191,10 +228,21 @@ def polished(
     precision: float = 1e-12,
 ) -> Tensor:
     "The end of a local search from `start` (d,) that moves the `free` (d,) coordinates."
-    search = LocalSearch(models, objective, limits, optimism, slack, chances)
-    first = start.numpy().copy()
-    bounds = np.array([(0.0, 1.0) if moves else (v, v) for v, moves in zip(first, free)])
-    return torch.from_numpy(search.end(first, bounds, steps, precision))
+    x, way = start.numpy().copy(), (optimism, slack, chances)
+    bounds = np.array([(0.0, 1.0) if moves else (v, v) for v, moves in zip(x, free)])
+    search = lambda few: LocalSearch(
+        {k: models[k] for k in (objective, *few)}, objective, few, *way
+    )
+    if len(limits) <= FEW + len(x) // 2:
+        return torch.from_numpy(search(limits).end(x, bounds, steps, precision))
+    few = tightest(models, limits, x, slack, FEW + len(x) // 2)
+    for _ in range(ROUNDS):
+        x = search({name: limits[name] for name in few}).end(x, bounds, steps, precision)
+        lacking = tightest(models, limits, x, slack, len(limits), below=-BROKEN)
+        if not (new := [name for name in lacking if name not in few]):
+            break
+        few = few + new
+    return torch.from_numpy(x)
 
 
 def free_columns(space: Box) -> np.ndarray:
@@ -206,12 +254,14 @@ def free_columns(space: Box) -> np.ndarray:
 __all__ = [
     "apart",
     "candidates",
+    "certain",
     "cloud",
     "correlation",
     "free_columns",
     "LocalSearch",
     "PointChance",
     "PointModel",
+    "PointModels",
     "PointPosterior",
     "polished",
 ]  # what other rooms and users rely on

@@ -31,7 +31,7 @@ from .surrogate import BEND, ROUGH, Surrogate
 
 # %% auto #0
 __all__ = ['BETA', 'MODES', 'SurrogateMaker', 'WORKS', 'Settings', 'checked_settings', 'checked_noise', 'Policy', 'fit_to_dict',
-           'fit_from_dict', 'make_surrogate', 'bends_tail', 'Models', 'estimates', 'cautious_end']
+           'fit_from_dict', 'make_surrogate', 'fit_growth', 'bends_tail', 'Models', 'estimates', 'cautious_end']
 
 # %% ../nbs/optimizer/models.ipynb #1b96eb2c
 BETA = 1.0
@@ -113,7 +113,7 @@ class Policy:
 
     # models
     growth_pool: float = 0.1  # by which the data grow between two fits, over a Pool
-    growth_box: float = 0.02  # and in a Box
+    growth_box: float = 0.02  # and in a Box, for at most eight functions; for more it is more
     noisy: float = 1e-6  # a noise variance above this makes a function noisy
     heavy: float = HEAVY  # tails that make one try to warp a constraint
     bend: float = BEND  # nats by which the evidence must prefer the warp
@@ -138,6 +138,9 @@ class Policy:
     refine_gain: float = 1e-3  # of exploitation, below which differences refine the best point
     refine_points: int = 2  # neighbours that count for a slope, for each dimension, and five more
     refine_radius: float = 0.25  # of a refining step, at most
+    # queries beside pending ones
+    margins: tuple[float, ...] = (1, 2, 4, 0.5)  # standard deviations inside limits, in turn
+    draw_looks: int = 10  # every so many-th candidate is looked at on a draw
     # the practical rule over a Pool
     reach_draws: int = 32  # of the optimum
     reach_points: int = 400  # candidates at which they are made
@@ -213,7 +216,7 @@ def make_surrogate(problem: Problem, settings: Settings, policy: Policy, name: s
         lower,
         upper,
         noise=None if sd is None else sd**2,
-        growth=policy.growth_pool if isinstance(problem.space, Pool) else policy.growth_box,
+        growth=fit_growth(problem, policy),
         heavy=policy.heavy,
         bend=policy.bend,
         rough=policy.rough,
@@ -221,6 +224,13 @@ def make_surrogate(problem: Problem, settings: Settings, policy: Policy, name: s
         noise_floor=policy.noise_floor,
         tail=bends_tail(problem, settings, policy, name),
     )
+
+
+def fit_growth(problem: Problem, policy: Policy) -> float:
+    "The share by which the data grow between two fits: many functions are fitted less often."
+    if isinstance(problem.space, Pool):
+        return policy.growth_pool
+    return min(policy.growth_box * max(1.0, len(problem.unknown) / 8), policy.growth_pool)
 
 
 def bends_tail(problem: Problem, settings: Settings, policy: Policy, name: str) -> bool:

@@ -109,7 +109,6 @@ def box_view(opt: Cobalt, points: pd.DataFrame) -> tuple[dict[str, Bounds], Regi
     "What the optimiser's next step would see, had it these m points for candidates."
     step = Step(opt.models, opt.archive, [], len(opt.archive))
     step.points = opt.problem.space.encode(points)
-    step.posteriors = opt.models.posteriors(step.points)
     everything = torch.ones(len(points), dtype=torch.bool)
     view = widened_view(step.look, opt.settings.beta, opt.models.policy.widths, everything)
     return view.bounds, view.sets

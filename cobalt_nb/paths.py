@@ -275,9 +275,13 @@ def path_optimum(
 # %% ../nbs/optimizer/paths.ipynb #8f134b04
 __all__ = [
     "Belief",
+    "KnownPath",
     "is_sure",
     "JointPath",
+    "Path",
     "path_optimum",
     "places",
+    "PRECISE",
     "SamplePath",
+    "SHORT",
 ]  # what other rooms and users rely on

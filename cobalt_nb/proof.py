@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .algorithms import Limits, Posteriors
 from .bounding import Net
-from .local import PointChance, PointPosterior, apart
+from .local import PointChance, PointPosterior, apart, certain
 from .models import Models
 from .parameters import Real
 from .spaces import Box, Pool, Problem
@@ -121,8 +121,8 @@ class LogChance:
         spread: float | None = None,
     ):
         "`spread`, if given, takes the place of each constraint's standard deviation."
-        self.models, self.limits, self.chances = models, limits, chances
-        self.spread = spread
+        self.limits, self.chances, self.spread = limits, chances, spread
+        self.models = {name: certain(models[name]) if spread else models[name] for name in limits}
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         "The value at `x` (d,), and its gradient (d,)."
