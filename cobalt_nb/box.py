@@ -437,7 +437,8 @@ def imagine(step: Step, factors: Factors) -> Suggestion | None:
     kappa = 0.0 if k % 2 else margins[k // 2 % len(margins)]
     world = drawn_world(models, factors, kappa, step.seed)
     few = step.points[:: models.policy.draw_looks]
-    ends = world_optima(models, world, step.incumbent, few, step.chances)
+    reach = models.policy.reaches[k % len(models.policy.reaches)]
+    ends = world_optima(models, world, step.incumbent, few, step.chances, reach)
     x = next((x for x in ends if step.allowed(x[None]).all()), None)
     if x is None:
         return None

@@ -226,10 +226,14 @@ def polished(
     steps: int = 40,
     chances: Sequence[PointChance] = (),
     precision: float = 1e-12,
+    reach: float = 1.0,
 ) -> Tensor:
-    "The end of a local search from `start` (d,) that moves the `free` (d,) coordinates."
+    """The end of a local search from `start` (d,) that moves the `free` (d,) coordinates.
+
+    No coordinate moves further than `reach`.
+    """
     x, way = start.numpy().copy(), (optimism, slack, chances)
-    bounds = np.array([(0.0, 1.0) if moves else (v, v) for v, moves in zip(x, free)])
+    bounds = np.stack([x - reach * free, x + reach * free], axis=1).clip(0.0, 1.0)
     search = lambda few: LocalSearch(
         {k: models[k] for k in (objective, *few)}, objective, few, *way
     )

@@ -98,17 +98,23 @@ def world_optima(
     start: Tensor,
     points: Tensor,
     chances: Sequence[PointChance] = (),
+    reach: float = 1.0,
 ) -> Tensor:
-    "Ends (e, d) of searches from `start` (d,) and the best of `points` (m, d), the best first."
+    """Ends (e, d) of searches from `start` (d,) and the best of `points` (m, d), the best first.
+
+    None is further than `reach` from the start, in any coordinate.
+    """
     space, exact = cast(Box, models.problem.space), models.problem.exact
+    points = torch.cat([start[None], points[(points - start).abs().amax(1) <= reach]])
     value, free = world.value(points), free_columns(space)
-    starts = [start] + ([points[value.argmax()]] if value.max() > -math.inf else [])
+    starts = [start] + ([points[value.argmax()]] if value.amax() > -math.inf else [])
+    starts = starts if reach >= 1.0 else starts[-1:]  # one search is enough nearby
     limits = {
         name: (low + 1e-9, high - 1e-9) if name in exact else (low, high)  # to end inside
         for name, (low, high) in world.limits.items()
     }
     way = (world.models, world.objective, limits, 0.0, -world.kappa, free)
-    search = lambda x: polished(x, *way, models.policy.polish_steps, chances, PRECISE)
+    search = lambda x: polished(x, *way, models.policy.polish_steps, chances, PRECISE, reach)
     ends = space.snap(torch.stack([exact.pulled_back(search(x), x) for x in starts]))
     return torch.stack(sorted(ends, key=lambda x: world.worth(x.numpy()), reverse=True))
 
