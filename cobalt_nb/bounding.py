@@ -21,7 +21,7 @@ from .posterior import RBF, GrowingFactor, Hyperparameters, curvature, radial_sl
 from .spaces import Box
 
 # %% auto #0
-__all__ = ['NET', 'REAL', 'CELLS', 'SHARE', 'MOST', 'Net', 'slope_variance', 'kernel_and_slope', 'value_and_steps', 'CellBounds',
+__all__ = ['NET', 'REAL', 'CELLS', 'SHARE', 'MOST', 'Net', 'slope_variance', 'kernel_of_square', 'value_and_steps', 'CellBounds',
            'can_be_proved', 'first_cells', 'combinations', 'real_columns', 'Side', 'Greatest', 'greatest_bound',
            'limit', 'admission', 'halved', 'corners_where', 'shortest']
 
@@ -64,7 +64,7 @@ def slope_variance(hyper: Hyperparameters) -> float:
     return float(radial_slope(hyper, origin, origin)) / hyper.outputscale
 
 # %% ../nbs/optimizer/bounding.ipynb #4844eccc
-def kernel_and_slope(hyper: Hyperparameters, square: Tensor) -> tuple[Tensor, Tensor]:
+def kernel_of_square(hyper: Hyperparameters, square: Tensor) -> tuple[Tensor, Tensor]:
     "$k$ and $-k'(r)/r$ at squared distances $r^2$ (m, n), in length scales."
     if hyper.kernel == RBF:
         k = (-0.5 * square).exp_().mul_(hyper.outputscale)
@@ -82,7 +82,7 @@ def value_and_steps(
     `scaled` (d, n): where they are, in length scales; `R` (m, k): the steps along columns `moves`.
     """
     offset = scaled - (Z / hyper.lengthscale)[:, :, None]
-    k, slope = kernel_and_slope(hyper, offset.square().sum(1))
+    k, slope = kernel_of_square(hyper, offset.square().sum(1))
     J = torch.empty(len(Z), 1 + R.shape[1], scaled.shape[1], dtype=Z.dtype)
     J[:, 0] = k
     torch.mul(offset[:, moves].mul_(R[:, :, None]), slope[:, None], out=J[:, 1:])

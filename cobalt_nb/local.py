@@ -47,10 +47,10 @@ def candidates(space: Box, centre: Tensor, seed: int, policy: Policy | None = No
 # %% ../nbs/optimizer/local.ipynb #a851cf48
 def apart(points: Tensor, order: Tensor, n: int, distance: float = 0.05) -> list[Tensor]:
     "The first `n` of the `points` (m, d) in this `order` with some coordinate `distance` apart."
-    chosen: list[Tensor] = []
-    for x in points[order]:
-        if len(chosen) < n and all((x - y).abs().max() > distance for y in chosen):
-            chosen.append(x)
+    left, chosen = points[order], list[Tensor]()
+    while len(chosen) < n and len(left):
+        chosen.append(left[0])
+        left = left[(left - left[0]).abs().amax(1) > distance]
     return chosen
 
 # %% ../nbs/optimizer/local.ipynb #a96a512d
