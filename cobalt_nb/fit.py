@@ -152,15 +152,13 @@ def densest_fit(
     def density(u: bytes) -> tuple[float, float, np.ndarray]:
         return log_posterior(unpack(np.frombuffer(u), kernel=start.kernel), X, y, told)
 
-    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        value, _, gradient = density(u.tobytes())
-        return -value / len(X), np.where(lower < upper, -gradient / len(X), 0.0)
-
+    loss = lambda u: -density(u.tobytes())[0] / len(X)
+    slope = lambda u: np.where(lower < upper, -density(u.tobytes())[2] / len(X), 0.0)
     first = np.clip(pack(start), lower, upper)
     bounds, options = np.stack([lower, upper], axis=1), {"ftol": tolerance}
     with one_thread:
-        found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    best = found.x if found.fun < loss(first)[0] else first
+        found = minimize(loss, first, jac=slope, method="L-BFGS-B", bounds=bounds, options=options)
+    best = found.x if found.fun < loss(first) else first
     value, mean, _ = density(best.tobytes())
     return value, unpack(best, mean, start.kernel)
 
