@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .algorithms import Limits
+from .fit import scipy_routine
 from .labels import NEAREST, Labels
 from .models import Policy
 from .posterior import RBF, GrowingFactor
@@ -23,7 +23,7 @@ from .spaces import Box, Real
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['PointModel', 'PointModels', 'RELEASES', 'ROUTINE', 'ZEROS', 'COUNTS', 'cloud', 'candidates', 'apart', 'correlation',
+__all__ = ['PointModel', 'PointModels', 'ROUTINE', 'ZEROS', 'COUNTS', 'cloud', 'candidates', 'apart', 'correlation',
            'PointPosterior', 'PointChance', 'LocalSearch', 'plain_end', 'memory', 'quick_end', 'polished',
            'free_columns']
 
@@ -188,10 +188,7 @@ def plain_end(
     ).x
 
 # %% ../nbs/optimizer/local.ipynb #a8407942
-RELEASES = ("1.17.",)  # of SciPy, whose routine is known
-_known = scipy.__version__.startswith(RELEASES)
-_library = getattr(scipy.optimize, "_slsqplib", None) if _known else None
-ROUTINE: Any = getattr(_library, "slsqp", None)
+ROUTINE = scipy_routine("_slsqplib", "slsqp")
 ZEROS = ("alpha", "f0", "gs", "h1", "h2", "h3", "h4", "t", "t0")
 COUNTS = ("exact", "inconsistent", "reset", "iter", "line", "meq", "mode")
 
