@@ -17,17 +17,11 @@ from torch import Tensor
 
 from .confidence import Bounds, beta_lemma
 from .parameters import Categorical, Integer, Real
-from cobalt_nb.posterior import (
-    GrowingFactor,
-    Hyperparameters,
-    curvature,
-    prior_covariance,
-    radial_slope,
-)
+from .posterior import RBF, GrowingFactor, Hyperparameters, curvature, radial_slope
 from .spaces import Box
 
 # %% auto #0
-__all__ = ['NET', 'REAL', 'CELLS', 'SHARE', 'MOST', 'Net', 'slope_variance', 'kernel_and_slope', 'CellBounds', 'joined_bounds',
+__all__ = ['NET', 'REAL', 'CELLS', 'SHARE', 'MOST', 'Net', 'slope_variance', 'kernel_of_square', 'value_and_steps', 'CellBounds',
            'can_be_proved', 'first_cells', 'combinations', 'real_columns', 'Side', 'Greatest', 'greatest_bound',
            'limit', 'admission', 'halved', 'corners_where', 'shortest']
 
@@ -70,57 +64,73 @@ def slope_variance(hyper: Hyperparameters) -> float:
     return float(radial_slope(hyper, origin, origin)) / hyper.outputscale
 
 # %% ../nbs/optimizer/bounding.ipynb #4844eccc
-def kernel_and_slope(hyper: Hyperparameters, X: Tensor, Z: Tensor) -> Tensor:
-    "The kernel of `X` (n, d) and `Z` (m, d), and its slopes in $v$ at `Z`: (n, m, 1 + d)."
-    offset = (X[:, None] - Z) / hyper.lengthscale
-    slope = radial_slope(hyper, X, Z)[..., None] * offset
-    return torch.cat([prior_covariance(hyper, X, Z)[..., None], slope], dim=-1)
+def kernel_of_square(hyper: Hyperparameters, square: Tensor) -> tuple[Tensor, Tensor]:
+    "$k$ and $-k'(r)/r$ at squared distances $r^2$ (m, n), in length scales."
+    if hyper.kernel == RBF:
+        k = (-0.5 * square).exp_().mul_(hyper.outputscale)
+        return k, k
+    a = (5 * square).sqrt_()
+    decay = (-a).exp_().mul_(hyper.outputscale)
+    return (1 + a + a.square() / 3) * decay, (5 / 3 + 5 / 3 * a) * decay
 
-# %% ../nbs/optimizer/bounding.ipynb #99626d14
+# %% ../nbs/optimizer/bounding.ipynb #3d2e4dad
+def value_and_steps(
+    hyper: Hyperparameters, scaled: Tensor, Z: Tensor, R: Tensor, moves: Tensor
+) -> Tensor:
+    """The covariances (m, 1 + k, n) of value and steps at `Z` (m, d) with the data.
+
+    `scaled` (d, n): where they are, in length scales; `R` (m, k): the steps along columns `moves`.
+    """
+    offset = scaled - (Z / hyper.lengthscale)[:, :, None]
+    k, slope = kernel_of_square(hyper, offset.square().sum(1))
+    J = torch.empty(len(Z), 1 + R.shape[1], scaled.shape[1], dtype=Z.dtype)
+    J[:, 0] = k
+    torch.mul(offset[:, moves].mul_(R[:, :, None]), slope[:, None], out=J[:, 1:])
+    return J
+
+# %% ../nbs/optimizer/bounding.ipynb #38d76963
 class CellBounds:
     "The bounds of one function at points and over cells, `slack` wider than $\\beta^{1/2}$ says."
 
     def __init__(self, factor: GrowingFactor, beta: float, slack: float = 0.0):
         self.factor, self.hyper, self.root, self.slack = factor, factor.hyper, beta**0.5, slack
-        self.weights = torch.linalg.solve_triangular(factor.L.T, factor.z[:, None], upper=True)
-        self.scale = math.sqrt(self.hyper.outputscale)
+        self.scaled = (factor.X / self.hyper.lengthscale).T.contiguous()
+        self.slope = self.hyper.outputscale * slope_variance(self.hyper)
         size = float(factor.z.norm()) + self.root
-        self.bend = 0.5 * self.scale * curvature(self.hyper.kernel) * size
+        scale = math.sqrt(self.hyper.outputscale)
+        self.bend = 0.5 * scale * curvature(self.hyper.kernel) * size
 
-    def taylor(self, Z: Tensor) -> tuple[Tensor, Tensor]:
-        "Mean (m, 1 + d) and covariance (m, 1 + d, 1 + d) of value and slope at `Z` (m, d)."
-        n, d = self.factor.X.shape
-        J = kernel_and_slope(self.hyper, self.factor.X, Z)
-        mean = torch.einsum("n,nmj->mj", self.weights[:, 0], J)
+    def taylor(self, Z: Tensor, R: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
+        "Mean (m, 1 + k) and covariance (m, 1 + k, 1 + k) of value and steps at `Z` (m, d)."
+        J = value_and_steps(self.hyper, self.scaled, Z, R, moves)
+        rows = J.view(-1, self.factor.n)
+        V = torch.linalg.solve_triangular(self.factor.L.T, rows, upper=True, left=False)
+        mean = (V @ self.factor.z).view(J.shape[:2])
         mean[:, 0] += self.hyper.mean
-        V = torch.linalg.solve_triangular(self.factor.L, J.reshape(n, -1), upper=False)
-        V = V.reshape(n, -1, d + 1)
-        prior = torch.full((d + 1,), slope_variance(self.hyper), dtype=Z.dtype)
-        prior[0] = 1.0
-        return mean, (self.hyper.outputscale * prior).diag() - torch.einsum("nmi,nmj->mij", V, V)
+        C = torch.bmm(V.view(J.shape), V.view(J.shape).mT).neg_()
+        C[:, 0, 0] += self.hyper.outputscale
+        C.diagonal(dim1=1, dim2=2)[:, 1:].add_(R.square(), alpha=self.slope)
+        return mean, C
 
     def __call__(self, Z: Tensor, H: Tensor, corners: Tensor) -> tuple[Bounds, Bounds]:
         "Bounds (m,) at the centres `Z` (m, d), and over the cells with half sides `H` (m, d)."
-        parts = [self.some(*part, corners) for part in zip(Z.split(1000), H.split(1000))]
-        at, over = zip(*parts)
-        return joined_bounds(at), joined_bounds(over)
+        moves = corners.any(0).nonzero()[:, 0]
+        signs = torch.cat([torch.ones_like(corners[:, :1]), corners[:, moves]], dim=1)
+        R = (H / self.hyper.lengthscale)[:, moves]
+        parts = [self.some(*part, moves, signs) for part in zip(Z.split(1000), R.split(1000))]
+        lower, upper, least, most = torch.cat(parts, dim=1)
+        return Bounds(lower, upper), Bounds(least, most)
 
-    def some(self, Z: Tensor, H: Tensor, corners: Tensor) -> tuple[Bounds, Bounds]:
-        "The same for a few cells."
-        mean, C = self.taylor(Z)
-        R = H / self.hyper.lengthscale
-        v = torch.cat([torch.ones(len(Z), len(corners), 1).to(Z), corners * R[:, None]], dim=-1)
-        middle = (v * mean[:, None]).sum(-1)
-        radius = self.root * torch.einsum("mci,mij,mcj->mc", v, C, v).clamp_min(0).sqrt()
-        beyond = self.bend * R.square().sum(-1) + self.slack
-        over = Bounds((middle - radius).amin(1) - beyond, (middle + radius).amax(1) + beyond)
-        width = self.root * C[:, 0, 0].clamp_min(0).sqrt() + self.slack
-        return Bounds(mean[:, 0] - width, mean[:, 0] + width), over
-
-
-def joined_bounds(parts: Sequence[Bounds]) -> Bounds:
-    "Bounds of several sets of points as one."
-    return Bounds(*(torch.cat(ends) for ends in zip(*parts)))
+    def some(self, Z: Tensor, R: Tensor, moves: Tensor, signs: Tensor) -> Tensor:
+        "Both ends at the centres and over the cells, (4, m), for a few of them."
+        mean, C = self.taylor(Z, R, moves)
+        pairs = (signs[:, :, None] * signs[:, None]).reshape(len(signs), -1)
+        middle, variance = mean @ signs.T, C.view(len(Z), -1) @ pairs.T
+        radius = self.root * variance.clamp_min_(0).sqrt_()
+        beyond = self.bend * R.square().sum(1) + self.slack
+        value, width = mean[:, 0], self.root * C[:, 0, 0].clamp_min(0).sqrt() + self.slack
+        least, most = (middle - radius).amin(1) - beyond, (middle + radius).amax(1) + beyond
+        return torch.stack([value - width, value + width, least, most])
 
 # %% ../nbs/optimizer/bounding.ipynb #5822c8b4
 REAL, CELLS = 3, 512  # the most real parameters, and combinations of the others, for a proof
@@ -187,6 +197,7 @@ class Greatest(NamedTuple):
 SHARE, MOST = 0.2, 16000  # of the gap that a proof may leave, and the most cells
 
 
+@torch.inference_mode()
 def greatest_bound(
     objective: CellBounds,
     sides: Sequence[Side],

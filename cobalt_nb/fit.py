@@ -4,26 +4,28 @@
 
 # %% auto #0
 __all__ = ['NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR', 'LEARNED_NOISE_FLOOR', 'FIT_NOISE_FLOOR', 'CEILING',
-           'OUTPUTSCALE_BOUNDS', 'Noise', 'Number', 'HEAVY', 'OPEN', 'log_priors', 'lognormal', 'pack', 'unpack',
-           'prior_mode', 'own_noise', 'evidence', 'log_bounds', 'log_posterior', 'fit_map', 'Standardizer', 'Warp',
-           'choose_warp', 'tail_warp']
+           'OUTPUTSCALE_BOUNDS', 'Noise', 'Loss', 'RELEASES', 'STEP', 'MEMORY', 'FLAT', 'SEARCHES', 'least', 'Number',
+           'HEAVY', 'OPEN', 'log_priors', 'lognormal', 'pack', 'unpack', 'prior_mode', 'own_noise', 'evidence',
+           'log_bounds', 'log_posterior', 'scipy_routine', 'plain_least', 'quick_least', 'densest_fit', 'fit_map',
+           'Standardizer', 'Warp', 'choose_warp', 'tail_warp']
 
 # %% ../nbs/optimizer/fit.ipynb #4916dca0
+import functools
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import scipy.optimize
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from cobalt_nb.posterior import (
     RBF,
     Hyperparameters,
-    prior_covariance,
-    radial_slope,
+    kernel_and_slope,
     stable_cholesky,
 )
 from .threads import one_thread
@@ -40,6 +42,7 @@ CEILING = (
 OUTPUTSCALE_BOUNDS = (1e-2, 1e4)
 
 
+@functools.cache
 def log_priors(d: int) -> tuple[np.ndarray, np.ndarray]:
     "Locations and scales (d + 2,) of the priors: length scales, noise, output scale."
     location, scale = zip(
@@ -79,7 +82,8 @@ def own_noise(hyper: Hyperparameters, X: Tensor, told: Tensor | None = None) -> 
     learned = torch.full_like(X[:, 0], hyper.noise)
     return learned if told is None else torch.where(told.isnan(), learned, told)
 
-
+# %% ../nbs/optimizer/fit.ipynb #51efe9b3
+@torch.inference_mode()
 def evidence(
     hyper: Hyperparameters, X: Tensor, y: Tensor, told: Tensor | None = None
 ) -> tuple[float, float, np.ndarray]:
@@ -87,24 +91,23 @@ def evidence(
 
     `told` (n,): the variances of single observations; NaN where it is the function's own noise.
     """
-    signal, xi = prior_covariance(hyper, X, X), X / hyper.lengthscale
-    L = stable_cholesky(signal + own_noise(hyper, X, told).diag())
-    Ky, K1 = torch.cholesky_solve(torch.stack([y, torch.ones_like(y)], dim=1), L).T
+    (signal, slope), xi = kernel_and_slope(hyper, X, X), X / hyper.lengthscale
+    K = signal.clone()
+    K.diagonal().add_(hyper.noise if told is None else own_noise(hyper, X, told))
+    L, n = stable_cholesky(K), len(X)
+    Ky, K1 = torch.cholesky_solve(torch.stack([y, torch.ones_like(y)], dim=1), L).unbind(1)
     mean = Ky.sum() / K1.sum()
     a = Ky - mean * K1
-    value = -0.5 * (y - mean) @ a - L.diagonal().log().sum() - 0.5 * len(X) * math.log(2 * math.pi)
+    value = -0.5 * (y - mean) @ a - L.diagonal().log().sum() - 0.5 * n * math.log(2 * math.pi)
     W = torch.cholesky_inverse(L).neg_().addr_(a, a)
     S = signal.mul_(W)  # W ∘ s²R
-    M = S if hyper.kernel == RBF else W * radial_slope(hyper, X, X)
-    row_sums = M.sum(1)
-    learned = W.diagonal() if told is None else W.diagonal()[told.isnan()]
+    M = S if slope is signal else W * slope
+    row_sums, diagonal = M.sum(1), W.diagonal()
+    learned = diagonal if told is None else diagonal[told.isnan()]
     lengthscale = xi.square().T @ row_sums - (xi * (M @ xi)).sum(0)
-    gradient = [
-        *lengthscale.tolist(),
-        0.5 * hyper.noise * float(learned.sum()),
-        0.5 * float(S.sum(1).sum()),
-    ]
-    return float(value), float(mean), np.array(gradient)
+    total = row_sums if M is S else S.sum(1)
+    scales = [0.5 * hyper.noise * float(learned.sum()), 0.5 * float(total.sum())]
+    return float(value), float(mean), np.array(lengthscale.tolist() + scales)
 
 # %% ../nbs/optimizer/fit.ipynb #b5e6dcc3
 Noise = float | tuple[float, float] | None
@@ -132,7 +135,84 @@ def log_posterior(
     prior, slope = lognormal(pack(hyper), *log_priors(X.shape[1]))
     return value + prior.sum(), mean, gradient + slope
 
+# %% ../nbs/optimizer/fit.ipynb #c338e059
+Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]  # of u (k,), and its gradient (k,)
+RELEASES = ("1.17.",)  # of SciPy, whose routines are known
+
+
+def scipy_routine(library: str, name: str) -> Any:
+    "A routine below SciPy's searches; None if this release may have another one."
+    known = scipy.__version__.startswith(RELEASES)
+    return getattr(getattr(scipy.optimize, library, None), name, None) if known else None
+
+
+def plain_least(
+    loss: Loss, first: np.ndarray, bounds: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, float]:
+    "Where SciPy's search from `first` (k,) within `bounds` (k, 2) ends, and the loss there."
+    way: dict[str, Any] = {"method": "L-BFGS-B", "bounds": bounds, "options": {"ftol": tolerance}}
+    found = scipy.optimize.minimize(loss, first, jac=True, **way)
+    return found.x, found.fun
+
+# %% ../nbs/optimizer/fit.ipynb #e4bd1a5d
+STEP = scipy_routine("_lbfgsb", "setulb")
+MEMORY, FLAT, SEARCHES = 10, 1e-5, 20  # SciPy's own: past steps, the least slope, tries of a step
+
+
+def quick_least(
+    loss: Loss, first: np.ndarray, bounds: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, float]:
+    "The same, in a loop of our own; all bounds are finite."
+    (lower, upper), n, m = bounds.T.copy(), len(first), MEMORY
+    x, slope = np.clip(first, lower, upper), np.zeros(n)
+    value: Any = np.array(0.0)
+    counts = [np.zeros(size, dtype=np.int32) for size in (3 * n, 2, 4, 44, 2)]
+    indices, task, logic, state, line = counts
+    work, numbers = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(29)
+    both, factor = np.full(n, 2, dtype=np.int32), tolerance / np.finfo(float).eps
+    ends = (lower, upper, both)
+    rest = (factor, FLAT, work, indices, task, logic, state, numbers, SEARCHES, line)
+    while True:
+        STEP(m, x, *ends, value, slope, *rest)
+        if task[0] == 3:
+            value, slope = loss(x)
+        elif task[0] != 1:
+            return x, float(value)
+
+
+least = quick_least if STEP else plain_least
+
 # %% ../nbs/optimizer/fit.ipynb #a108a4e1
+def densest_fit(
+    X: Tensor,
+    y: Tensor,
+    noise: Noise = None,
+    start: Hyperparameters | None = None,
+    learn_outputscale: bool = False,
+    tolerance: float = 2e-9,
+    floor: float = FIT_NOISE_FLOOR,
+    told: Tensor | None = None,
+) -> tuple[float, Hyperparameters]:
+    "What `fit_map` finds, after the log posterior $\\mathcal{J}$ there."
+    lower, upper = log_bounds(X.shape[1], noise, learn_outputscale, floor)
+    start = start or prior_mode(X.shape[1])
+
+    @functools.cache
+    def density(u: bytes) -> tuple[float, float, np.ndarray]:
+        return log_posterior(unpack(np.frombuffer(u), kernel=start.kernel), X, y, told)
+
+    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
+        value, _, gradient = density(u.tobytes())
+        return -value / len(X), np.where(lower < upper, -gradient / len(X), 0.0)
+
+    first = np.clip(pack(start), lower, upper)
+    with one_thread:
+        end, reached = least(loss, first, np.stack([lower, upper], axis=1), tolerance)
+    best = end if reached < loss(first)[0] else first
+    value, mean, _ = density(best.tobytes())
+    return value, unpack(best, mean, start.kernel)
+
+# %% ../nbs/optimizer/fit.ipynb #90811804
 def fit_map(
     X: Tensor,
     y: Tensor,
@@ -144,22 +224,7 @@ def fit_map(
     told: Tensor | None = None,
 ) -> Hyperparameters:
     "The densest hyperparameters given `y` (n,) at `X` (n, d), with the kernel of `start`."
-    lower, upper = log_bounds(X.shape[1], noise, learn_outputscale, floor)
-    start = start or prior_mode(X.shape[1])
-
-    def density(u: np.ndarray) -> tuple[float, float, np.ndarray]:
-        return log_posterior(unpack(u, kernel=start.kernel), X, y, told)
-
-    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        value, _, gradient = density(u)
-        return -value / len(X), np.where(lower < upper, -gradient / len(X), 0.0)
-
-    first = np.clip(pack(start), lower, upper)
-    bounds, options = np.stack([lower, upper], axis=1), {"ftol": tolerance}
-    with one_thread:
-        found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    best = found.x if found.fun < loss(first)[0] else first
-    return unpack(best, density(best)[1], start.kernel)
+    return densest_fit(X, y, noise, start, learn_outputscale, tolerance, floor, told)[1]
 
 # %% ../nbs/optimizer/fit.ipynb #f69b03d5
 Number = TypeVar("Number", Tensor, float)
@@ -268,9 +333,11 @@ def tail_warp(first: Tensor, best: float) -> Warp:
 # %% ../nbs/optimizer/fit.ipynb #f9fc807e
 __all__ = [
     "choose_warp",
+    "densest_fit",
     "fit_map",
     "FIT_NOISE_FLOOR",
     "HEAVY",
+    "least",
     "log_posterior",
     "lognormal",
     "Noise",
@@ -278,6 +345,7 @@ __all__ = [
     "OUTPUTSCALE_PRIOR",
     "own_noise",
     "prior_mode",
+    "scipy_routine",
     "Standardizer",
     "tail_warp",
     "Warp",

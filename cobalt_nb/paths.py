@@ -19,7 +19,7 @@ from .algorithms import Limits
 from .credible import hyper_draws
 from .fit import own_noise
 from .labels import Labels
-from .local import candidates, correlation, free_columns, polished
+from .local import apart, candidates, correlation, free_columns, polished
 from .models import WORKS, Models, Policy
 from .posterior import MATERN, GrowingFactor, Hyperparameters
 from .records import Archive
@@ -63,7 +63,7 @@ class SamplePath:
 
     def prior(self, points: Tensor) -> Tensor:
         "The draw of the prior (m,) at `points` (m, d), without its mean."
-        angles = (torch.addmm(self.phases, part, self.omega) for part in points.split(500))
+        angles = (torch.addmm(self.phases, part, self.omega) for part in points.split(128))
         return torch.cat([angle.cos_() @ self.weights for angle in angles])
 
     def __call__(self, points: Tensor) -> Tensor:
@@ -249,11 +249,10 @@ def climbed(belief: Belief, path: JointPath, start: Tensor) -> Tensor:
 
 def summits(points: Tensor, value: Tensor, n: int, distance: float = 0.1) -> list[Tensor]:
     "The best `n` of the `points` (m, d) by `value` (m,), each apart from those that are better."
-    left, chosen = value.clone(), list[Tensor]()
-    while len(chosen) < n and len(left) and left.max() > -math.inf:
-        chosen.append(points[left.argmax()])
-        left[(points - chosen[-1]).abs().amax(1) <= distance] = -math.inf
-    return chosen
+    finite = int((value > -math.inf).sum())
+    order = value.argsort(descending=True, stable=True)[:finite]
+    chosen = apart(points, order[: 20 * n], n, distance)  # mostly enough of them
+    return chosen if len(chosen) == n else apart(points, order, n, distance)
 
 
 def path_optimum(

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['RBF', 'MATERN', 'NOISE_FLOOR', 'KERNELS', 'Hyperparameters', 'scaled_distance', 'rbf_kernel', 'matern_kernel',
-           'prior_covariance', 'radial_slope', 'curvature', 'stable_cholesky', 'prior_samples', 'noisy_covariance',
-           'posterior_mean', 'posterior_covariance', 'grown', 'GrowingFactor', 'CandidatePosterior', 'GridPosterior',
-           'fourier_samples', 'sample_paths']
+           'prior_covariance', 'radial_slope', 'kernel_and_slope', 'curvature', 'stable_cholesky', 'prior_samples',
+           'noisy_covariance', 'posterior_mean', 'posterior_covariance', 'grown', 'GrowingFactor', 'CandidatePosterior',
+           'GridPosterior', 'fourier_samples', 'sample_paths']
 
 # %% ../nbs/method/posterior.ipynb #fca5ebe2
 import math
@@ -65,6 +65,17 @@ def radial_slope(hyper: Hyperparameters, X: Tensor, Z: Tensor) -> Tensor:
         return prior_covariance(hyper, X, Z)
     a = math.sqrt(5) * scaled_distance(X, Z, hyper.lengthscale)
     return hyper.outputscale * 5 / 3 * (1 + a) * torch.exp(-a)
+
+
+def kernel_and_slope(hyper: Hyperparameters, X: Tensor, Z: Tensor) -> tuple[Tensor, Tensor]:
+    "The kernel and $-k'(r)/r$ at once: both (n, m), and one tensor if they are equal."
+    if hyper.kernel == RBF:
+        k = prior_covariance(hyper, X, Z)
+        return k, k
+    a = math.sqrt(5) * scaled_distance(X, Z, hyper.lengthscale)
+    decay = torch.exp(-a)
+    k = hyper.outputscale * (1 + a + a**2 / 3) * decay
+    return k, hyper.outputscale * 5 / 3 * (1 + a) * decay
 
 # %% ../nbs/method/posterior.ipynb #776b5a1d
 def curvature(kernel: str) -> float:

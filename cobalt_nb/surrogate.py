@@ -22,8 +22,7 @@ from cobalt_nb.fit import (
     Standardizer,
     Warp,
     choose_warp,
-    fit_map,
-    log_posterior,
+    densest_fit,
     lognormal,
     own_noise,
     prior_mode,
@@ -290,13 +289,9 @@ class Surrogate:
         X, y = self.X[some], self.to_model(self.y)[some]
         told = None if self.told is None else self.told[some]
         options = (self.learn_outputscale, 1e-7, self.fit_floor, told)
-        found = [fit_map(X, y, noise, replace(one, kernel=kernel), *options) for one in starts]
-
-        def density(hyper: Hyperparameters) -> float:
-            prior = float(lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
-            return log_posterior(hyper, X, y, told)[0] - prior
-
-        return max(((density(hyper), hyper) for hyper in found), key=lambda pair: pair[0])
+        found = [densest_fit(X, y, noise, replace(one, kernel=kernel), *options) for one in starts]
+        prior = lambda hyper: float(lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
+        return max(((value - prior(one), one) for value, one in found), key=lambda pair: pair[0])
 
     def posterior(self, candidates: Tensor, capacity: int = 0) -> CandidatePosterior:
         "The cached posterior at `candidates` (m, d), on the model's scale."
