@@ -11,16 +11,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy.optimize
 import torch
 
-from .fit import OUTPUTSCALE_PRIOR, least, log_posterior, lognormal
+from .fit import OUTPUTSCALE_PRIOR, log_posterior, lognormal
 from .posterior import Hyperparameters
 from .surrogate import Surrogate
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['PRECISE', 'LEAST_NOISE', 'DRAW_POINTS', 'Density', 'LEAPS', 'LEAP', 'draws_for', 'at', 'hyper_density',
-           'mode_and_scale', 'Place', 'hamiltonian_path', 'hyper_draws', 'with_mean']
+__all__ = ['LEAST_NOISE', 'DRAW_POINTS', 'Density', 'LEAPS', 'LEAP', 'draws_for', 'at', 'hyper_density', 'mode_and_scale',
+           'Place', 'hamiltonian_path', 'hyper_draws', 'with_mean']
 
 # %% ../nbs/optimizer/credible.ipynb #b3d38429
 def draws_for(risk: float) -> int:
@@ -28,7 +29,6 @@ def draws_for(risk: float) -> int:
     return max(1, math.ceil(1 / risk - 1e-9) - 1)
 
 # %% ../nbs/optimizer/credible.ipynb #704a3090
-PRECISE = 2.2204460492503131e-09  # of the search for a mode
 LEAST_NOISE = 1e-10  # with less, the density is mere round-off
 DRAW_POINTS = 100  # observations that a density looks at
 
@@ -62,12 +62,9 @@ def hyper_density(surrogate: Surrogate, spread: float = 1.0) -> Density:
 # %% ../nbs/optimizer/credible.ipynb #ad6fae37
 def mode_and_scale(density: Density, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "The mode of a density and a root (k, k) of the inverse of its curvature there."
-
-    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = density(u)
-        return -value, -slope
-
-    mode = least(loss, start, np.stack([start - 8, start + 8], axis=1), PRECISE)[0]
+    loss = lambda u: tuple(-part for part in density(u))
+    bounds = [(a - 8, a + 8) for a in start]
+    mode = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     steps = 0.05 * np.eye(len(mode))
     curvature = np.stack([density(mode - e)[1] - density(mode + e)[1] for e in steps]) / 0.1
     values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)

@@ -4,22 +4,20 @@
 
 # %% auto #0
 __all__ = ['NOISE_PRIOR', 'OUTPUTSCALE_PRIOR', 'LENGTHSCALE_FLOOR', 'LEARNED_NOISE_FLOOR', 'FIT_NOISE_FLOOR', 'CEILING',
-           'OUTPUTSCALE_BOUNDS', 'Noise', 'Loss', 'RELEASES', 'STEP', 'MEMORY', 'FLAT', 'SEARCHES', 'least', 'Number',
-           'HEAVY', 'OPEN', 'log_priors', 'lognormal', 'pack', 'unpack', 'prior_mode', 'own_noise', 'evidence',
-           'log_bounds', 'log_posterior', 'scipy_routine', 'plain_least', 'quick_least', 'densest_fit', 'fit_map',
+           'OUTPUTSCALE_BOUNDS', 'Noise', 'Number', 'HEAVY', 'OPEN', 'log_priors', 'lognormal', 'pack', 'unpack',
+           'prior_mode', 'own_noise', 'evidence', 'log_bounds', 'log_posterior', 'densest_fit', 'fit_map',
            'Standardizer', 'Warp', 'choose_warp', 'tail_warp']
 
 # %% ../nbs/optimizer/fit.ipynb #4916dca0
 import functools
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import scipy.optimize
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from cobalt_nb.posterior import (
@@ -135,53 +133,6 @@ def log_posterior(
     prior, slope = lognormal(pack(hyper), *log_priors(X.shape[1]))
     return value + prior.sum(), mean, gradient + slope
 
-# %% ../nbs/optimizer/fit.ipynb #c338e059
-Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]  # of u (k,), and its gradient (k,)
-RELEASES = ("1.17.",)  # of SciPy, whose routines are known
-
-
-def scipy_routine(library: str, name: str) -> Any:
-    "A routine below SciPy's searches; None if this release may have another one."
-    known = scipy.__version__.startswith(RELEASES)
-    return getattr(getattr(scipy.optimize, library, None), name, None) if known else None
-
-
-def plain_least(
-    loss: Loss, first: np.ndarray, bounds: np.ndarray, tolerance: float
-) -> tuple[np.ndarray, float]:
-    "Where SciPy's search from `first` (k,) within `bounds` (k, 2) ends, and the loss there."
-    way: dict[str, Any] = {"method": "L-BFGS-B", "bounds": bounds, "options": {"ftol": tolerance}}
-    found = scipy.optimize.minimize(loss, first, jac=True, **way)
-    return found.x, found.fun
-
-# %% ../nbs/optimizer/fit.ipynb #e4bd1a5d
-STEP = scipy_routine("_lbfgsb", "setulb")
-MEMORY, FLAT, SEARCHES = 10, 1e-5, 20  # SciPy's own: past steps, the least slope, tries of a step
-
-
-def quick_least(
-    loss: Loss, first: np.ndarray, bounds: np.ndarray, tolerance: float
-) -> tuple[np.ndarray, float]:
-    "The same, in a loop of our own; all bounds are finite."
-    (lower, upper), n, m = bounds.T.copy(), len(first), MEMORY
-    x, slope = np.clip(first, lower, upper), np.zeros(n)
-    value: Any = np.array(0.0)
-    counts = [np.zeros(size, dtype=np.int32) for size in (3 * n, 2, 4, 44, 2)]
-    indices, task, logic, state, line = counts
-    work, numbers = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(29)
-    both, factor = np.full(n, 2, dtype=np.int32), tolerance / np.finfo(float).eps
-    ends = (lower, upper, both)
-    rest = (factor, FLAT, work, indices, task, logic, state, numbers, SEARCHES, line)
-    while True:
-        STEP(m, x, *ends, value, slope, *rest)
-        if task[0] == 3:
-            value, slope = loss(x)
-        elif task[0] != 1:
-            return x, float(value)
-
-
-least = quick_least if STEP else plain_least
-
 # %% ../nbs/optimizer/fit.ipynb #a108a4e1
 def densest_fit(
     X: Tensor,
@@ -201,14 +152,13 @@ def densest_fit(
     def density(u: bytes) -> tuple[float, float, np.ndarray]:
         return log_posterior(unpack(np.frombuffer(u), kernel=start.kernel), X, y, told)
 
-    def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        value, _, gradient = density(u.tobytes())
-        return -value / len(X), np.where(lower < upper, -gradient / len(X), 0.0)
-
+    loss = lambda u: -density(u.tobytes())[0] / len(X)
+    slope = lambda u: np.where(lower < upper, -density(u.tobytes())[2] / len(X), 0.0)
     first = np.clip(pack(start), lower, upper)
+    bounds, options = np.stack([lower, upper], axis=1), {"ftol": tolerance}
     with one_thread:
-        end, reached = least(loss, first, np.stack([lower, upper], axis=1), tolerance)
-    best = end if reached < loss(first)[0] else first
+        found = minimize(loss, first, jac=slope, method="L-BFGS-B", bounds=bounds, options=options)
+    best = found.x if found.fun < loss(first) else first
     value, mean, _ = density(best.tobytes())
     return value, unpack(best, mean, start.kernel)
 
@@ -337,7 +287,6 @@ __all__ = [
     "fit_map",
     "FIT_NOISE_FLOOR",
     "HEAVY",
-    "least",
     "log_posterior",
     "lognormal",
     "Noise",
@@ -345,7 +294,6 @@ __all__ = [
     "OUTPUTSCALE_PRIOR",
     "own_noise",
     "prior_mode",
-    "scipy_routine",
     "Standardizer",
     "tail_warp",
     "Warp",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -15,7 +16,6 @@ import torch
 from torch import Tensor
 
 from .algorithms import Limits
-from .fit import scipy_routine
 from .labels import NEAREST, Labels
 from .models import Policy
 from .posterior import RBF, GrowingFactor
@@ -23,9 +23,9 @@ from .spaces import Box, Real
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['PointModel', 'PointModels', 'ROUTINE', 'ZEROS', 'COUNTS', 'FEW', 'ROUNDS', 'BROKEN', 'cloud', 'candidates', 'apart',
-           'correlation', 'PointPosterior', 'PointChance', 'certain', 'LocalSearch', 'plain_end', 'memory', 'quick_end',
-           'tightest', 'polished', 'free_columns']
+__all__ = ['PointModel', 'PointModels', 'RELEASES', 'ROUTINE', 'ZEROS', 'COUNTS', 'FEW', 'ROUNDS', 'BROKEN', 'cloud',
+           'candidates', 'apart', 'correlation', 'PointPosterior', 'PointChance', 'certain', 'LocalSearch', 'plain_end',
+           'memory', 'quick_end', 'tightest', 'polished', 'free_columns']
 
 # %% ../nbs/optimizer/local.ipynb #2b6ffec6
 def cloud(centre: Tensor, radius: float, n: int, generator: torch.Generator) -> Tensor:
@@ -204,7 +204,10 @@ def plain_end(
     ).x
 
 # %% ../nbs/optimizer/local.ipynb #a8407942
-ROUTINE = scipy_routine("_slsqplib", "slsqp")
+RELEASES = ("1.17.",)  # of SciPy, whose routine is known
+_known = scipy.__version__.startswith(RELEASES)
+_library = getattr(scipy.optimize, "_slsqplib", None) if _known else None
+ROUTINE: Any = getattr(_library, "slsqp", None)
 ZEROS = ("alpha", "f0", "gs", "h1", "h2", "h3", "h4", "t", "t0")
 COUNTS = ("exact", "inconsistent", "reset", "iter", "line", "meq", "mode")
 
