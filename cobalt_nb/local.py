@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -23,9 +22,8 @@ from .spaces import Box, Real
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['PointModel', 'PointModels', 'RELEASES', 'ROUTINE', 'ZEROS', 'COUNTS', 'FEW', 'ROUNDS', 'BROKEN', 'cloud',
-           'candidates', 'apart', 'correlation', 'PointPosterior', 'PointChance', 'certain', 'LocalSearch', 'plain_end',
-           'memory', 'quick_end', 'tightest', 'polished', 'free_columns']
+__all__ = ['PointModel', 'PointModels', 'FEW', 'ROUNDS', 'BROKEN', 'cloud', 'candidates', 'apart', 'correlation',
+           'PointPosterior', 'PointChance', 'certain', 'LocalSearch', 'tightest', 'polished', 'free_columns']
 
 # %% ../nbs/optimizer/local.ipynb #2b6ffec6
 def cloud(centre: Tensor, radius: float, n: int, generator: torch.Generator) -> Tensor:
@@ -182,68 +180,18 @@ class LocalSearch:
 
     def end(self, x: np.ndarray, bounds: np.ndarray, steps: int, precision: float) -> np.ndarray:
         "The end (d,) of a search from `x` (d,) within `bounds` (d, 2)."
-        way = quick_end if ROUTINE else plain_end
+        rule = {"type": "ineq", "fun": self.room, "jac": self.room_slope}
         with one_thread:
-            end = way(self, x, bounds, steps, precision)
-        return np.clip(end if np.isfinite(end).all() else x, *bounds.T)
-
-# %% ../nbs/optimizer/local.ipynb #b78e6e95
-def plain_end(
-    search: LocalSearch, x: np.ndarray, bounds: np.ndarray, steps: int, precision: float
-) -> np.ndarray:
-    "Where SciPy's search from `x` (d,) ends, (d,)."
-    rule = {"type": "ineq", "fun": search.room, "jac": search.room_slope}
-    return scipy.optimize.minimize(
-        search.loss,
-        x,
-        jac=True,
-        method="SLSQP",
-        bounds=bounds,
-        constraints=[rule] if search.sides or search.chances else [],
-        options={"maxiter": steps, "ftol": precision},
-    ).x
-
-# %% ../nbs/optimizer/local.ipynb #a8407942
-RELEASES = ("1.17.",)  # of SciPy, whose routine is known
-_known = scipy.__version__.startswith(RELEASES)
-_library = getattr(scipy.optimize, "_slsqplib", None) if _known else None
-ROUTINE: Any = getattr(_library, "slsqp", None)
-ZEROS = ("alpha", "f0", "gs", "h1", "h2", "h3", "h4", "t", "t0")
-COUNTS = ("exact", "inconsistent", "reset", "iter", "line", "meq", "mode")
-
-
-def memory(n: int, m: int) -> tuple[np.ndarray, ...]:
-    "What the routine works on, for `n` coordinates and `m` constraints: slopes, rooms and others."
-    size = n * (n + 1) // 2 + 3 * m * n + 9 * m + 8 * n * n + 35 * n + 28
-    size += 0 if m else 2 * n * (n + 1)
-    slopes, room, more = np.zeros((max(1, m), n), order="F"), np.zeros(max(1, m)), m + 2 * n + 2
-    return slopes, room, np.zeros(more), np.zeros(size), np.zeros(more, dtype=np.int32)
-
-# %% ../nbs/optimizer/local.ipynb #0763d467
-def quick_end(
-    search: LocalSearch, x: np.ndarray, bounds: np.ndarray, steps: int, precision: float
-) -> np.ndarray:
-    "The same, in a loop of our own."
-    (lower, upper), x = bounds.T.copy(), np.clip(x, *bounds.T)
-    if (lower == upper).all():
-        return x
-    n, m = len(x), len(search.sides) + len(search.chances)
-    slopes, room, multipliers, buffer, indices = memory(n, m)
-    state = dict.fromkeys(ZEROS, 0.0) | dict.fromkeys(COUNTS, 0)
-    state |= {"acc": precision, "tol": 10.0 * precision, "itermax": steps, "m": m, "n": n}
-    value, slope = search.loss(x)
-    values_due = slopes_due = True
-    while True:
-        if m and values_due:
-            room[:] = search.room(x)
-        if m and slopes_due:
-            slopes[:] = search.room_slope(x)
-        ROUTINE(state, value, slope, slopes, room, x, multipliers, lower, upper, buffer, indices)
-        values_due, slopes_due = state["mode"] == 1, state["mode"] == -1
-        if not values_due and not slopes_due:
-            return x
-        found = search.loss(x)
-        value, slope = (found[0], slope) if values_due else (value, found[1])
+            end = scipy.optimize.minimize(
+                self.loss,
+                x,
+                jac=True,
+                method="SLSQP",
+                bounds=bounds,
+                constraints=[rule] if self.sides or self.chances else [],
+                options={"maxiter": steps, "ftol": precision},
+            )
+        return np.clip(end.x if np.isfinite(end.x).all() else x, *bounds.T)
 
 # %% ../nbs/optimizer/local.ipynb #d2bc042d
 FEW, ROUNDS = 8, 4  # constraints that any search looks at; and how often some are added
