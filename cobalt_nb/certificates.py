@@ -219,7 +219,8 @@ def lemma_certificate(
 ) -> Certificate:
     "The certificate of fitted `models`; with `draws` of known hyperparameters, if these are given."
     objective = models.surrogates[models.problem.objective]
-    zero, one = objective.from_model(torch.tensor([0.0, 1.0]).double()).tolist()
+    units = lambda v: objective.from_model(torch.tensor(v, dtype=torch.float64)).tolist()
+    zero, one = units([0.0, 1.0])
     enough = 0.25 * tolerance / (one - zero)
     look = Look(models, archive, delta, best_on_scale(models, archive), enough)
     for draw in draws or joint_draws(models, draws_for(delta / 2), models.settings.seed):
@@ -228,14 +229,14 @@ def lemma_certificate(
     nothing = look.upper == -math.inf
     status = "infeasible" if nothing and may_exclude(models, archive) else "undecided"
     upper = math.inf if nothing and status == "undecided" else look.upper
-    ends = [float(objective.from_model(torch.tensor(e).double())) for e in (look.lower, upper)]
+    ends = units([look.lower, upper])
     assumed = (FITTED, ASSUMPTIONS[1], POINTS[look.way])
     return made(models, ends, status, shares(look), tolerance, delta, look.beta, assumed)
 
 
 def best_on_scale(models: Models, archive: Archive) -> float:
     "The best feasible evaluation, on the model's scale; −∞ if there is none, or it is noisy."
-    best = torch.tensor(best_told(archive, models)).double()
+    best = torch.tensor(best_told(archive, models), dtype=torch.float64)
     return float(models.surrogates[models.problem.objective].to_model(best))
 
 # %% ../nbs/optimizer/certificates.ipynb #5cbcf14d

@@ -301,7 +301,9 @@ class Models:
 
     def ends(self, name: str) -> tuple[float, float]:
         "The same on the model's scale."
-        scaled = lambda end: float(self.surrogates[name].to_model(torch.tensor(end).double()))
+        scaled = lambda end: float(
+            self.surrogates[name].to_model(torch.tensor(end, dtype=torch.float64))
+        )
         low, high = self.possible(name)
         lower, upper = (scaled(e) if math.isfinite(e) else e for e in (low, high))
         return lower, upper

@@ -168,6 +168,15 @@ def test_an_end_that_is_known_to_hold_restricts_no_search() -> None:
     assert low == -math.inf and math.isfinite(high)
 
 
+def test_a_bound_keeps_all_its_digits() -> None:
+    """On the model's scale and back; it went through single precision before."""
+    opt = Cobalt(SQUARE, "cost", {"disc": (None, 1.5)}, noise=0, bounds={"disc": (-0.1, 2.3)})
+    told(opt, 8)
+    ends = torch.tensor(opt.models.ends("disc"), dtype=torch.float64)
+    back = opt.models.surrogates["disc"].from_model(ends)
+    assert back.tolist() == pytest.approx([-0.1, 2.3], rel=1e-13)
+
+
 def test_labels_are_left_alone() -> None:
     opt = Cobalt(SQUARE, "cost", {"ok": (0.5, None)}, noise=None, bounds={"ok": (0, 1)})
     for i in range(8):
