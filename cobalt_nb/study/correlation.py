@@ -328,7 +328,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cobalt_nb.study.correlation")
     parser.add_argument("--first", type=int, default=500, help="the first seed")
     parser.add_argument("--seeds", type=int, default=15, help="how many, of draws")
-    parser.add_argument("--few", type=int, default=3, help="how many, of the paper's tasks")
+    parser.add_argument("--few", type=int, default=15, help="how many, of the paper's tasks")
     parser.add_argument("--problems", nargs="*", default=[], help="only these")
     parser.add_argument("--out", type=Path, default=Path("nbs/results/correlated.csv"))
     parser.add_argument("--times", type=Path, help="measure times instead, into this file")
