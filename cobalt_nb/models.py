@@ -140,7 +140,7 @@ class Policy:
     refine_radius: float = 0.25  # of a refining step, at most
     # queries beside pending ones
     margins: tuple[float, ...] = (1, 2, 4, 0.5)  # standard deviations inside limits, in turn
-    reaches: tuple[float, ...] = (1, 0.2, 0.05)  # of the search on a draw, in turn
+    reaches: tuple[float, ...] = (1, 0.1, 0.3, 0.1, 0.03)  # of the search on a draw, in turn
     draw_looks: int = 10  # every so many-th candidate is looked at on a draw
     # the practical rule over a Pool
     reach_draws: int = 32  # of the optimum
