@@ -184,12 +184,13 @@ def our_asks(drawn: Drawn, count: int = 20) -> tuple[float, float]:
     for x, values in zip(drawn.space.decode(drawn.X), drawn.Y.T.tolist()):
         opt.tell(x, dict(zip(drawn.names, values)))
 
-    def turn() -> None:
-        query = opt.ask()
-        opt.tell(query, drawn.told(query.x))
+    def turns(n: int) -> None:
+        for _ in range(n):
+            query = opt.ask()
+            opt.tell(query, drawn.told(query.x))
 
-    first = best_time(turn, repeats=1)
-    return first, best_time(lambda: [turn() for _ in range(count)], repeats=1) / count
+    first = best_time(lambda: turns(1), repeats=1)
+    return first, best_time(lambda: turns(count), repeats=1) / count
 
 # %% ../nbs/tools/bench.ipynb #29401485
 def botorch_ask(drawn: Drawn, restarts: int = 10, raw: int = 512) -> Tensor:
