@@ -303,5 +303,6 @@ def memory(posteriors: list[CandidatePosterior]) -> int:
 # %% ../nbs/tools/bench.ipynb #c81eec01
 __all__ = [
     "bench",
+    "BOXES",
     "format_rows",
 ]  # what other rooms and users rely on

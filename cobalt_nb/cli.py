@@ -162,7 +162,7 @@ def bench(args: argparse.Namespace) -> int:
 
     with_box = args.n == SIZES if args.box is None else args.box
     if args.n == SIZES:
-        long = "four sizes and suggestions in a box, about four minutes"
+        long = "four sizes and suggestions in a box, about three minutes"
         what = long if with_box else "four sizes, about two minutes"
         print(f"{what} of one processor", file=sys.stderr)
     boxes = BOXES if with_box else ()
@@ -210,7 +210,7 @@ REPORT = """examples:
   cobalt-nb report --results results-quick
 """
 BENCH = """examples:
-  cobalt-nb bench                four sizes, suggestions in a box: about four minutes
+  cobalt-nb bench                four sizes, suggestions in a box: about three minutes
   cobalt-nb bench --no-box       four sizes only: about two minutes of one processor
   cobalt-nb bench --n 50 200     two sizes only
   cobalt-nb bench --json         the rows as JSON
