@@ -10,12 +10,14 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import torch
+from botorch.acquisition.analytic import LogConstrainedExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import SingleTaskGP
-from gpytorch.mlls import ExactMarginalLogLikelihood
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.optim import optimize_acqf
+from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
 from gpytorch.settings import fast_pred_var
 from torch import Tensor
 from tqdm import tqdm
@@ -23,16 +25,17 @@ from tqdm import tqdm
 from .botorch import as_botorch
 from .fit import fit_map
 from .models import Models, Policy, checked_settings
+from .optimizer import Cobalt
 from .pool import PoolRule
 from .posterior import CandidatePosterior, Hyperparameters, fourier_samples
 from .records import Archive
-from .spaces import Pool, Problem
+from .spaces import Box, Pool, Problem
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['CHUNKS', 'Values', 'FUNCTIONS', 'Row', 'best_time', 'three_functions', 'botorch_fit', 'botorch_posterior',
-           'our_posterior', 'Stepper', 'stepper', 'values_at', 'ready', 'next_queries', 'row', 'bench_fit',
-           'bench_posterior', 'bench', 'format_rows', 'memory']
+__all__ = ['CHUNKS', 'Values', 'FUNCTIONS', 'Row', 'BOXES', 'best_time', 'three_functions', 'botorch_fit', 'botorch_posterior',
+           'our_posterior', 'Stepper', 'stepper', 'values_at', 'ready', 'next_queries', 'Drawn', 'our_asks',
+           'botorch_ask', 'row', 'bench_fit', 'bench_posterior', 'bench_box', 'bench', 'format_rows', 'memory']
 
 # %% ../nbs/tools/bench.ipynb #59ed3d87
 def best_time(run: Callable[[], object], repeats: int) -> float:
@@ -150,6 +153,59 @@ def next_queries(run: Stepper, Y: Tensor, count: int) -> list[int]:
         run.tell(asked[-1], values_at(Y, asked[-1]))
     return asked
 
+# %% ../nbs/tools/bench.ipynb #e444408d
+class Drawn:
+    "An objective and `k` constraints over the cube of `d` dimensions, observed at `n` points."
+
+    def __init__(self, n: int, d: int, k: int, seed: int = 0, share: float = 0.1):
+        self.space = Box({f"x{i}": (0.0, 1.0) for i in range(d)})
+        self.seed, self.names = seed, ["f", *(f"c{i}" for i in range(1, k + 1))]
+        self.low = torch.zeros(k + 1, 1, dtype=torch.float64)
+        self.X = self.space.sobol(n, seed)
+        self.low[1:] = self.at(self.X)[1:].quantile(1 - share ** (1 / k), dim=1, keepdim=True)
+        self.Y = self.at(self.X)
+
+    def at(self, X: Tensor) -> Tensor:
+        "The values (k + 1, m) at the rows of `X` (m, d)."
+        rng, d = torch.Generator().manual_seed(self.seed), X.shape[1]
+        scales = torch.full((d,), 0.3 * math.sqrt(d), dtype=torch.float64)
+        prior = Hyperparameters(scales, noise=0.0)
+        return fourier_samples(prior, X, len(self.names), rng) - self.low
+
+    def told(self, x: Mapping[str, Any]) -> dict[str, float]:
+        "The values at a point, by function."
+        return dict(zip(self.names, self.at(self.space.encode(x))[:, 0].tolist()))
+
+# %% ../nbs/tools/bench.ipynb #9b82b494
+def our_asks(drawn: Drawn, count: int = 20) -> tuple[float, float]:
+    "Seconds of the first ask and tell, with all fits from nothing, and of the mean of the next."
+    limits = dict.fromkeys(drawn.names[1:], (0.0, None))
+    opt = Cobalt(drawn.space, "f", limits, noise=0, n_init=1, seed=drawn.seed)
+    for x, values in zip(drawn.space.decode(drawn.X), drawn.Y.T.tolist()):
+        opt.tell(x, dict(zip(drawn.names, values)))
+
+    def turns(n: int) -> None:
+        for _ in range(n):
+            query = opt.ask()
+            opt.tell(query, drawn.told(query.x))
+
+    first = best_time(lambda: turns(1), repeats=1)
+    return first, best_time(lambda: turns(count), repeats=1) / count
+
+# %% ../nbs/tools/bench.ipynb #29401485
+def botorch_ask(drawn: Drawn, restarts: int = 10, raw: int = 512) -> Tensor:
+    "BoTorch's suggestion (d,): fits of every function from nothing, and a search."
+    exact = torch.full_like(drawn.X[:, :1], 1e-8)
+    parts = [SingleTaskGP(drawn.X, y[:, None], exact * y.var()) for y in drawn.Y]
+    model = ModelListGP(*parts)
+    fit_gpytorch_mll(SumMarginalLogLikelihood(model.likelihood, model))
+    best = drawn.Y[0, (drawn.Y[1:] >= 0).all(0)].max()
+    limits: dict[int, Any] = {i: (0.0, None) for i in range(1, len(parts))}
+    acquisition = LogConstrainedExpectedImprovement(model, best, 0, limits)
+    cube = torch.stack([torch.zeros_like(drawn.X[0]), torch.ones_like(drawn.X[0])])
+    how: dict[str, Any] = {"num_restarts": restarts, "raw_samples": raw}
+    return optimize_acqf(acquisition, cube, q=1, **how)[0][0]
+
 # %% ../nbs/tools/bench.ipynb #5f4e413d
 Row = dict[str, str | int | float]
 
@@ -183,6 +239,18 @@ def bench_posterior(
     stepped = min(best_time(lambda: next_queries(run, Y, count), repeats=1) for run in runs) / count
     return [row("posterior", n, ours, botorch), row("step", n, stepped, botorch)]
 
+# %% ../nbs/tools/bench.ipynb #57c8a150
+BOXES = ((300, 10, 24), (1000, 20, 2))  # observations, dimensions and constraints
+
+
+def bench_box(n: int, d: int, k: int, seed: int = 0, **search: int) -> list[Row]:
+    "The rows of the first suggestion in a box and of those after it, against one of BoTorch."
+    drawn = Drawn(n, d, k, seed)
+    botorch = best_time(lambda: botorch_ask(drawn, **search), repeats=1)
+    first, later = our_asks(drawn)
+    size = f"{d}D-{k}C"
+    return [row(f"first ask {size}", n, first, botorch), row(f"ask {size}", n, later, botorch)]
+
 # %% ../nbs/tools/bench.ipynb #405f1d05
 def bench(
     ns: tuple[int, ...] = (50, 200, 500, 1000),
@@ -192,13 +260,14 @@ def bench(
     seed: int = 0,
     progress: bool = True,
     whole: bool = False,
+    boxes: Sequence[tuple[int, int, int]] = BOXES,
 ) -> list[Row]:
-    "All rows, for each `n` in `ns`: three functions of `d` inputs, `m` candidates, one thread."
+    "All rows: for each `n` in `ns` three functions of `d` inputs at `m` candidates; for `boxes`."
     if max(ns) > m:
         need = f"{max(ns)} of them need at least {max(ns)} candidates; got {m}"
         raise ValueError(f"the observations are taken from the candidates, so {need}")
     rows, (points, Y) = [], three_functions(m, d, seed)
-    pool, bar = Pool(points), tqdm(total=2 * len(ns), disable=not progress)
+    pool, bar = Pool(points), tqdm(total=2 * len(ns) + len(boxes), disable=not progress)
     with one_thread, warnings.catch_warnings(action="ignore"), bar:
         bench_fit(*three_functions(10, d, seed), repeats=1)  # warm-up
         for n in ns:
@@ -208,14 +277,18 @@ def bench(
             bar.set_description(f"posterior and step, n = {n}")
             rows += bench_posterior(pool, Y, n, repeats, whole)
             bar.update()
+        for box in boxes:
+            bar.set_description(f"suggestions in a box, n = {box[0]}")
+            rows += bench_box(*box, seed)
+            bar.update()
     return rows
 
 # %% ../nbs/tools/bench.ipynb #ec330c42
 def format_rows(rows: list[Row]) -> str:
     "The rows as a table to read."
-    lines = [f"{'piece':<10}{'n':>6}{'ours, s':>12}{'BoTorch, s':>12}{'ratio':>8}"]
+    lines = [f"{'piece':<20}{'n':>6}{'ours, s':>12}{'BoTorch, s':>12}{'ratio':>8}"]
     lines += [
-        f"{r['piece']:<10}{r['n']:>6}{r['ours_s']:>12.4f}{r['botorch_s']:>12.4f}{r['ratio']:>7.1f}x"
+        f"{r['piece']:<20}{r['n']:>6}{r['ours_s']:>12.4f}{r['botorch_s']:>12.4f}{r['ratio']:>7.1f}x"
         for r in rows
     ]
     return "\n".join(lines)
@@ -230,5 +303,6 @@ def memory(posteriors: list[CandidatePosterior]) -> int:
 # %% ../nbs/tools/bench.ipynb #c81eec01
 __all__ = [
     "bench",
+    "BOXES",
     "format_rows",
 ]  # what other rooms and users rely on

@@ -316,7 +316,8 @@ def likeliest(step: Step, spread: float | None) -> tuple[float, Tensor]:
 def refine(step: Step, state: tuple[float, float]) -> Suggestion | None:
     "A better point near the best evaluation; None if differences know of none."
     models, objective = step.models, step.objective
-    found = None if models.doubtful else refined(models, step.archive, step.best)
+    made = None if step.pending else step.point_models
+    found = None if models.doubtful else refined(models, step.archive, step.best, made)
     if not found or not step.sensible(found[0][None]).all():
         return None
     best = step.incumbent_mean

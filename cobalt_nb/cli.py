@@ -157,12 +157,16 @@ def report(args: argparse.Namespace) -> int:
 # %% ../nbs/tools/cli.ipynb #c2c76e58
 def bench(args: argparse.Namespace) -> int:
     "Measure the engine against BoTorch and print the rows."
+    from cobalt_nb.bench import BOXES, format_rows
     from cobalt_nb.bench import bench as measure
-    from cobalt_nb.bench import format_rows
 
+    with_box = args.n == SIZES if args.box is None else args.box
     if args.n == SIZES:
-        print("four sizes, about three minutes of one processor", file=sys.stderr)
-    rows = measure(tuple(args.n), m=args.candidates, whole=args.whole)
+        long = "four sizes and suggestions in a box, about three minutes"
+        what = long if with_box else "four sizes, about two minutes"
+        print(f"{what} of one processor", file=sys.stderr)
+    boxes = BOXES if with_box else ()
+    rows = measure(tuple(args.n), m=args.candidates, whole=args.whole, boxes=boxes)
     print(json.dumps(rows, indent=1) if args.json else format_rows(rows))
     return 0
 
@@ -206,7 +210,8 @@ REPORT = """examples:
   cobalt-nb report --results results-quick
 """
 BENCH = """examples:
-  cobalt-nb bench                four sizes: about three minutes of one processor
+  cobalt-nb bench                four sizes, suggestions in a box: about three minutes
+  cobalt-nb bench --no-box       four sizes only: about two minutes of one processor
   cobalt-nb bench --n 50 200     two sizes only
   cobalt-nb bench --json         the rows as JSON
 """
@@ -290,6 +295,8 @@ def bench_options(command: argparse.ArgumentParser) -> None:
     size = "size of the candidate set (default: %(default)s)"
     add("--candidates", type=positive, default=10_000, metavar="M", help=size)
     add("--whole", action="store_true", help="steps that never drop a candidate: the slowest case")
+    box = "whole suggestions in a box, or none (default: with the four sizes)"
+    add("--box", action=argparse.BooleanOptionalAction, help=box)
     rows = "print a list of rows: piece, n, ours_s, botorch_s, ratio"
     add("--json", action="store_true", help=rows)
     command.set_defaults(run=bench)

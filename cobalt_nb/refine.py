@@ -15,7 +15,14 @@ from torch import Tensor
 
 from .algorithms import Limits
 from .known import KnownFunction
-from .local import LocalSearch, PointModel, PointPosterior, correlation, free_columns
+from cobalt_nb.local import (
+    LocalSearch,
+    PointModel,
+    PointModels,
+    PointPosterior,
+    correlation,
+    free_columns,
+)
 from .models import Models
 from .posterior import RBF
 from .records import Archive
@@ -134,15 +141,21 @@ def neighbourhood(archive: Archive, best: int) -> Neighbourhood:
 
 # %% ../nbs/optimizer/refine.ipynb #9f095d5a
 def near_model(
-    models: Models, archive: Archive, around: Neighbourhood, name: str, anchor: float
+    models: Models,
+    archive: Archive,
+    around: Neighbourhood,
+    name: str,
+    anchor: float,
+    made: PointModel | None = None,
 ) -> PointModel:
-    "The function `name` at offsets from the best evaluation, above the `anchor`."
+    "The function `name` at offsets from the best evaluation; its posterior may be `made` already."
     surrogate, x = models.surrogates[name], archive.cube[around.best].numpy()
     if isinstance(surrogate, KnownFunction):
         return known_model(surrogate, x, around.free)
     sign = models.problem.sign if name == models.problem.objective else 1.0
     values = above(surrogate, sign * archive.column(name), anchor).numpy()
-    posterior = PointPosterior(surrogate.posterior(archive.cube[:0]))
+    posterior = made if isinstance(made, PointPosterior) else None
+    posterior = posterior or PointPosterior(surrogate.posterior(archive.cube[:0]))
     start, n = float(values[around.best]), models.policy.refine_points * around.offsets.shape[1] + 5
     rises = values[around.rows] - start
     return Quadratic(expanded(posterior, x).along(around.free), start, around.offsets, rises, n)
@@ -213,8 +226,10 @@ NEW = 1e-13  # a point that is this far from every other one is new
 LEAST = 10 * ROUNDING  # that a step must gain
 MARGINS = (1.0, 4.0, 16.0, 64.0)  # tried in this order, as multiples of κ
 
-
-def refined(models: Models, archive: Archive, best: int) -> tuple[Tensor, float] | None:
+# %% ../nbs/optimizer/refine.ipynb #f375c03a
+def refined(
+    models: Models, archive: Archive, best: int, made: PointModels | None = None
+) -> tuple[Tensor, float] | None:
     "A point (d,) near the evaluation `best`, and by how much its objective is greater; or None."
     around, objective = neighbourhood(archive, best), models.problem.objective
     d, unknown = around.free.sum(), [models.surrogates[n] for n in models.problem.unknown]
@@ -225,7 +240,8 @@ def refined(models: Models, archive: Archive, best: int) -> tuple[Tensor, float]
     box = np.maximum(-reach, -x[around.free]), np.minimum(reach, 1 - x[around.free])
     anchors, limits = near_limits(models)
     anchors[objective] = models.problem.sign * float(archive.column(objective)[best])
-    near = {n: near_model(models, archive, around, n, a) for n, a in anchors.items()}
+    made, seen = made or {}, (models, archive, around)
+    near = {n: near_model(*seen, n, a, made.get(n)) for n, a in anchors.items()}
     first = near[objective](np.zeros(d))[0]
     for margin in MARGINS:
         s, mean = best_offset(near, objective, limits, margin * models.policy.kappa, box)
