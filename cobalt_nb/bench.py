@@ -126,7 +126,9 @@ def stepper(
     for surrogate, hyper in zip(models.surrogates.values(), hypers):
         surrogate.hyper, surrogate.fitted = hyper, len(known)
     models.refresh(archive, models.fits())
-    return Stepper(models, PoolRule(pool, settings, policy), archive)
+    rule = PoolRule(pool, settings, policy)
+    rule.recall(models, {})  # the first posterior is no part of a step
+    return Stepper(models, rule, archive)
 
 # %% ../nbs/tools/bench.ipynb #d14f9300
 FUNCTIONS = ("f", "c1", "c2")

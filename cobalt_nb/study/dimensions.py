@@ -14,8 +14,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from ..optimizer import Cobalt
@@ -27,7 +30,7 @@ from ..threads import one_thread
 
 # %% auto #0
 __all__ = ['FUNCTIONS', 'INSTANCES', 'SEQUENTIAL', 'FIRST', 'SEEDS', 'BUDGET', 'AT_ONCE', 'STORED', 'Run', 'planned',
-           'published_end', 'measured', 'summed_up', 'measure', 'main', 'standings', 'by_class']
+           'published_end', 'measured', 'summed_up', 'measure', 'main', 'standings', 'by_class', 'plot_passed']
 
 # %% ../../nbs/study/dimensions.ipynb #f151343d
 FUNCTIONS = {10: [1 + 54 * i // 20 for i in range(20)], 40: [1 + 54 * i // 10 for i in range(10)]}
@@ -142,6 +145,31 @@ def by_class(table: pd.DataFrame) -> pd.DataFrame:
             "cpu": groups["cpu"].max(),
         }
     )
+
+# %% ../../nbs/study/dimensions.ipynb #a6d0477d
+def plot_passed(lines: pd.DataFrame) -> Figure:
+    "Evaluations a dimension until FuRBO's end is passed, by class; at the edge, those in vain."
+    batch = lines[lines.protocol == "batch"]
+    d = batch.problem.str.extract(r"-(\d+)d$")[0].astype(int)
+    kind = (batch.problem.str.extract(r"-f(\d+)-")[0].astype(int) - 1) % 6 + 1
+    effort = (batch.passed / d).clip(upper=BUDGET + 2)
+    shown = pd.DataFrame({"class": kind, "effort": effort, "dimensions": d.astype(str)})
+    fig, ax = plt.subplots(figsize=(5.6, 2.8), layout="constrained")
+    look: dict[str, Any] = {"size": 4, "dodge": True, "alpha": 0.8, "ax": ax}
+    sns.stripplot(shown, x="effort", y="class", hue="dimensions", orient="h", **look)
+    ax.axvline(BUDGET, color="0.4", lw=1, ls="--")
+    ax.set(xlabel="evaluations / d until FuRBO's end is passed", ylabel="class of constraints")
+    ax.set(xlim=(0, BUDGET + 3))
+    sns.move_legend(ax, "center left", bbox_to_anchor=(1, 0.5), fontsize=8, title_fontsize=8)
+    return fig
+
+# %% ../../nbs/study/dimensions.ipynb #49e756f0
+__all__ = [
+    "measured",
+    "planned",
+    "plot_passed",
+    "standings",
+]  # what other rooms and users rely on
 
 # %% ../../nbs/study/dimensions.ipynb #a541acb6
 #|eval: false
