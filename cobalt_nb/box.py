@@ -52,7 +52,7 @@ from cobalt_nb.rules import (
     standing,
     widened_view,
 )
-from .several import Factors, drawn_world, world_optima
+from .several import Factors, drawn_world, manner, world_optima
 from .spaces import Box, Pool
 
 # %% auto #0
@@ -430,30 +430,28 @@ def explore_alone(step: Step, beta: float) -> Suggestion:
     return proof or (explore(step, beta) if len(step.waiting) else found)
 
 # %% ../nbs/optimizer/box.ipynb #5bd9e651
-def imagine(step: Step, factors: Factors) -> Suggestion | None:
-    "The best point of a draw of the functions; None if it was asked before."
-    models, margins = step.models, step.models.policy.margins
+def imagine(step: Step, factors: Factors, meet: bool) -> Suggestion | None:
+    "The best point of a draw; None if it is not new, or may not `meet` a pending one nearby."
+    models = step.models
     factors.follow(models)
-    k = sum(query.aspect == "draw" for query in step.pending)
-    kappa = 0.0 if k % 2 else margins[k // 2 % len(margins)]
+    kappa, reach = manner(models.policy, sum(query.aspect == "draw" for query in step.pending))
     world = drawn_world(models, factors, kappa, step.seed)
     few = step.points[:: models.policy.draw_looks]
-    reach = models.policy.reaches[k % len(models.policy.reaches)]
     ends = world_optima(models, world, step.incumbent, few, step.chances, reach)
-    x = next((x for x in ends if step.allowed(x[None]).all()), None)
+    x = next((x for x in ends if step.askable(x, meet)), None)
     if x is None:
         return None
     best = world.models[step.objective]
     gain = float(best(x.numpy())[0] - best(step.incumbent.numpy())[0])
-    limits = f"limits kept by {kappa:g} standard deviations" if kappa else "limits drawn as well"
+    limits = f"limits kept by {kappa:g} σ" if kappa else "limits drawn as well"
     reason = f"to try what a draw of {step.objective} has as its best point, {limits}"
     return suggested(step, x, "draw", gain, reason, (math.nan, math.inf))
 
 
 def beside(step: Step, factors: Factors, beta: float, turn: int, gain: float) -> Suggestion:
     "A query while one that promises this `gain` is pending."
-    many = free_columns(step.space).sum() > step.models.policy.search_dims
-    if (many or turn % 2) and (found := imagine(step, factors)):
+    many = bool(free_columns(step.space).sum() > step.models.policy.search_dims)
+    if (many or turn % 2) and (found := imagine(step, factors, meet=many)):
         return found
     return explore(step, beta) if turn % 2 else explore_or_prove(step, beta, gain)
 

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from .algorithms import Limits
 from .local import PointChance, PointModels, PointPosterior, free_columns, polished
-from .models import Models
+from .models import Models, Policy
 from .paths import PRECISE, SHORT, JointPath, KnownPath, Path, SamplePath
 from .posterior import CandidatePosterior
 from .spaces import Box
 
 # %% auto #0
-__all__ = ['Known', 'Factors', 'World', 'drawn_world', 'world_optima']
+__all__ = ['Known', 'Factors', 'World', 'drawn_world', 'world_optima', 'manner']
 
 # %% ../nbs/optimizer/several.ipynb #a33b796e
 class Known(NamedTuple):
@@ -118,9 +118,16 @@ def world_optima(
     ends = space.snap(torch.stack([exact.pulled_back(search(x), x) for x in starts]))
     return torch.stack(sorted(ends, key=lambda x: world.worth(x.numpy()), reverse=True))
 
+# %% ../nbs/optimizer/several.ipynb #30e3251e
+def manner(policy: Policy, k: int) -> tuple[float, float]:
+    "The margin κ and the reach of the draw beside which `k` others are pending."
+    kappa = 0.0 if k % 2 else policy.margins[k // 2 % len(policy.margins)]
+    return kappa, policy.reaches[k % len(policy.reaches)]
+
 # %% ../nbs/optimizer/several.ipynb #edb5d761
 __all__ = [
     "drawn_world",
     "Factors",
+    "manner",
     "world_optima",
 ]  # what other rooms and users rely on
