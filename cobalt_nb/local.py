@@ -248,7 +248,7 @@ def polished(
         few = few + new
     return torch.from_numpy(x)
 
-
+# %% ../nbs/optimizer/local.ipynb #470781d0
 def free_columns(space: Box) -> np.ndarray:
     "Which columns (d,) of the cube a local search may move: those of real parameters."
     kinds = [(p.width, isinstance(p, Real)) for p in space.parameters.values()]

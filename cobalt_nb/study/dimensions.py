@@ -30,7 +30,7 @@ from ..threads import one_thread
 
 # %% auto #0
 __all__ = ['FUNCTIONS', 'INSTANCES', 'SEQUENTIAL', 'FIRST', 'SEEDS', 'BUDGET', 'AT_ONCE', 'STORED', 'Run', 'planned',
-           'published_end', 'measured', 'summed_up', 'measure', 'main', 'standings', 'by_class', 'plot_passed']
+           'published_end', 'summed_up', 'measured', 'measure', 'main', 'standings', 'by_class', 'plot_passed']
 
 # %% ../../nbs/study/dimensions.ipynb #f151343d
 FUNCTIONS = {10: [1 + 54 * i // 20 for i in range(20)], 40: [1 + 54 * i // 10 for i in range(10)]}
@@ -62,6 +62,16 @@ def published_end(run: Run, method: str = "FuRBO") -> pd.Series:
     return found[found.method == method].iloc[0]
 
 
+def summed_up(counter: Counter, goal: float, seconds: float) -> dict[str, Any]:
+    "First feasible, first below the goal, the best value and what was spent."
+    trace = counter.trace()
+    passed = next((n for n, value in trace if value < goal), math.inf)
+    first, value = (trace[0][0], trace[-1][1]) if trace else (math.inf, math.inf)
+    asked = max(counter.used - AT_ONCE * counter.d, 1)
+    end = {"first": first, "passed": passed, "used": counter.used, "value": value}
+    return end | {"cpu": round(seconds / asked, 3)}
+
+# %% ../../nbs/study/dimensions.ipynb #de17cf8b
 def measured(run: Run, problem: Problem | None = None, goal: float | None = None) -> dict[str, Any]:
     "The line of a run, to the published end or to a `goal`: a value to be below."
     problem, batch = problem or bare(run.problem), run.protocol == "batch"
@@ -81,16 +91,6 @@ def measured(run: Run, problem: Problem | None = None, goal: float | None = None
         for query in queries:
             opt.tell(query, named_values(counter, query.x))
     return run._asdict() | summed_up(counter, goal, seconds)
-
-
-def summed_up(counter: Counter, goal: float, seconds: float) -> dict[str, Any]:
-    "First feasible, first below the goal, the best value and what was spent."
-    trace = counter.trace()
-    passed = next((n for n, value in trace if value < goal), math.inf)
-    first, value = (trace[0][0], trace[-1][1]) if trace else (math.inf, math.inf)
-    asked = max(counter.used - AT_ONCE * counter.d, 1)
-    end = {"first": first, "passed": passed, "used": counter.used, "value": value}
-    return end | {"cpu": round(seconds / asked, 3)}
 
 # %% ../../nbs/study/dimensions.ipynb #7574624d
 STORED = Path(str(files("cobalt_nb") / "results" / "dimensions.csv"))
