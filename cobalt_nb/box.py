@@ -23,6 +23,7 @@ from cobalt_nb.local import (
     candidates,
     free_columns,
     polished,
+    rooms,
 )
 from .models import Models, Settings, estimates
 from .pool import learned, reason_of
@@ -218,14 +219,11 @@ class Step:
 # %% ../nbs/optimizer/box.ipynb #99c4a19b
 def score(step: Step, x: Tensor, optimism: float, slack: float) -> float:
     "Mean + `optimism` sd of the objective at `x` (d,) if each constraint has room, else −∞."
-    found = {name: model(x.numpy()) for name, model in step.point_models.items()}
-    room = [
-        min(found[name][0] - low, high - found[name][0]) + slack * found[name][1]
-        for name, (low, high) in step.models.limits.items()
-    ]
-    if min(room, default=0.0) < -1e-6:
+    room = rooms(step.point_models, step.models.limits, x.numpy(), slack)
+    if min(room.values(), default=0.0) < -1e-6:
         return -math.inf
-    hoped = found[step.objective][0] + optimism * found[step.objective][1]
+    mean, sd, *_ = step.point_models[step.objective](x.numpy())
+    hoped = mean + optimism * sd
     return min(hoped, step.models.ends(step.objective)[1])
 
 

@@ -23,7 +23,7 @@ from .threads import one_thread
 
 # %% auto #0
 __all__ = ['PointModel', 'PointModels', 'FEW', 'ROUNDS', 'BROKEN', 'cloud', 'candidates', 'apart', 'correlation',
-           'PointPosterior', 'PointChance', 'certain', 'LocalSearch', 'tightest', 'polished', 'free_columns']
+           'PointPosterior', 'PointChance', 'certain', 'LocalSearch', 'rooms', 'tightest', 'polished', 'free_columns']
 
 # %% ../nbs/optimizer/local.ipynb #2b6ffec6
 def cloud(centre: Tensor, radius: float, n: int, generator: torch.Generator) -> Tensor:
@@ -198,6 +198,15 @@ FEW, ROUNDS = 8, 4  # constraints that any search looks at; and how often some a
 BROKEN = 1e-9  # by which a constraint that was not looked at may be missed, in deviations
 
 
+def rooms(models: PointModels, limits: Limits, x: np.ndarray, slack: float) -> dict[str, float]:
+    "The room of each constraint at `x` (d,), with `slack` standard deviations."
+    found = {name: models[name](x)[:2] for name in limits}
+    return {
+        name: min(found[name][0] - low, high - found[name][0]) + slack * found[name][1]
+        for name, (low, high) in limits.items()
+    }
+
+
 def tightest(
     models: PointModels,
     limits: Limits,
@@ -207,11 +216,7 @@ def tightest(
     below: float = math.inf,
 ) -> list[str]:
     "The `n` constraints with the least room at `x` (d,), of those that have less than `below`."
-    found = {name: models[name](x)[:2] for name in limits}
-    room = {
-        name: min(found[name][0] - low, high - found[name][0]) + slack * found[name][1]
-        for name, (low, high) in limits.items()
-    }
+    room = rooms(models, limits, x, slack)
     return sorted((name for name in room if room[name] < below), key=lambda name: room[name])[:n]
 
 # %% ../nbs/optimizer/local.ipynb #72145e96
@@ -268,4 +273,5 @@ __all__ = [
     "PointModels",
     "PointPosterior",
     "polished",
+    "rooms",
 ]  # what other rooms and users rely on

@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 
 from .algorithms import Limits
-from .local import PointChance, PointModels, PointPosterior, free_columns, polished
+from cobalt_nb.local import (
+    PointChance,
+    PointModels,
+    PointPosterior,
+    free_columns,
+    polished,
+    rooms,
+)
 from .models import Models, Policy
 from .paths import PRECISE, SHORT, JointPath, KnownPath, Path, SamplePath
 from .posterior import CandidatePosterior
@@ -58,12 +65,8 @@ class World(NamedTuple):
 
     def room(self, x: np.ndarray) -> float:
         "The least room of a constraint at `x` (d,), its margin taken off."
-        found = {name: self.models[name](x)[:2] for name in self.limits}
-        rooms = [
-            min(found[name][0] - low, high - found[name][0]) - self.kappa * found[name][1]
-            for name, (low, high) in self.limits.items()
-        ]
-        return min(rooms, default=math.inf)
+        found = rooms(self.models, self.limits, x, -self.kappa)
+        return min(found.values(), default=math.inf)
 
     def worth(self, x: np.ndarray) -> tuple[bool, float]:
         "Whether the limits are kept at `x` (d,), and the objective there; if not, the room."
