@@ -311,6 +311,7 @@ __all__ = [
     "pack_runs",
     "performance_profile",
     "plan",
+    "published_curves",
     "run_table",
     "shown_summary",
     "stored_lines",

@@ -353,6 +353,8 @@ def missing(rival: str) -> str:
 __all__ = [
     "Counter",
     "missing",
+    "named_box",
+    "named_values",
     "Rival",
     "RIVALS",
     "run_rival",
