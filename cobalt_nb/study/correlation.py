@@ -236,7 +236,7 @@ def parts(opt: Cobalt) -> dict[str, float]:
     step = lambda: Step(opt.models, opt.archive, [], len(opt.archive))
     ready = step()
     return found | {
-        "candidates": seconds(step),
+        "candidates": seconds(lambda: step().posteriors),
         "exploration": seconds(lambda: explore(ready, 1.0)),
         "climb": seconds(lambda: ready.polish(ready.incumbent, 1.0, 1.0)),
     }
