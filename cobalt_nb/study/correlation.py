@@ -193,8 +193,9 @@ def waves(X: np.ndarray) -> dict[str, np.ndarray]:
 
 def informed(space: Box | Pool, correlated: bool, decoupled: bool, n: int) -> Cobalt:
     "An optimiser that was told `n` evaluations; decoupled, each of one function but the first."
-    limits, ways = {"c": (None, 1.0), "d": (-1.5, None)}, {"correlated": correlated, "seed": 0}
-    opt = Cobalt(space, "f", limits, decoupled=decoupled, n_init=5, **ways)  # type: ignore[arg-type]
+    limits: dict[str, Any] = {"c": (None, 1.0), "d": (-1.5, None)}
+    ways: dict[str, Any] = {"correlated": correlated, "decoupled": decoupled, "n_init": 5}
+    opt = Cobalt(space, "f", limits, seed=0, **ways)
     X = np.random.default_rng(0).random((n, 3))
     if isinstance(space, Pool):
         X = space.frame.to_numpy()[:n]
