@@ -33,8 +33,8 @@ from cobalt_nb.study.zoo import (
     HARTMANN,
     SHAPES,
     BraninDisc,
-    DrawnBox,
     DrawnPool,
+    drawn_box,
     optimum_of,
     shaped,
 )
@@ -92,7 +92,7 @@ def noisy(subject: Subject, share: float) -> Subject:
 @functools.lru_cache(4)
 def drawn(space: str, seed: int) -> Subject:
     "A draw; its optimum is searched once for the rows that share it."
-    task = DrawnBox(seed) if space == "box" else DrawnPool(seed)
+    task = drawn_box(seed) if space == "box" else DrawnPool(seed)
     optimum = task.optimum if isinstance(task, DrawnPool) else optimum_of(task)
     return replace(quiet(f"draw {task.dim}-D", task, optimum, seed // 4), priors=task.priors)
 

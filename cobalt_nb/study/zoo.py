@@ -23,7 +23,7 @@ from .textbook import Task, in_units
 # %% auto #0
 __all__ = ['Function', 'SHAPES', 'BOTH', 'DIMENSIONS', 'GRAMACY', 'HARTMANN', 'CEC', 'Member', 'waves', 'cubic', 'smooth', 'span',
            'scaled', 'kinked', 'stepped', 'plateaued', 'peaked', 'high_frequency', 'shaped', 'edge', 'rewards',
-           'shrunk', 'zoomed', 'prior_of', 'DrawnBox', 'DrawnPool', 'optimum_of', 'BraninDisc', 'G04', 'G06', 'G08',
+           'shrunk', 'zoomed', 'prior_of', 'drawn_box', 'DrawnPool', 'optimum_of', 'BraninDisc', 'G04', 'G06', 'G08',
            'G09', 'G12', 'G24']
 
 # %% ../../nbs/study/zoo.ipynb #bc4636ad
@@ -35,10 +35,17 @@ class Member(Task):
 
     objective = "f"
 
-    def __init__(self, d: int, functions: Mapping[str, Function], limits: Mapping[str, Any]):
+    def __init__(
+        self,
+        d: int,
+        functions: Mapping[str, Function],
+        limits: Mapping[str, Any],
+        priors: Mapping[str, Hyperparameters] | None = None,
+    ):
         self.constraints = dict(limits)
         super().__init__(Box({f"x{i}": (0.0, 1.0) for i in range(1, d + 1)}))
         self.formulas = dict(functions)
+        self.priors = dict(priors or {})  # of functions that were drawn
 
     def outputs(self, x: Tensor) -> dict[str, Tensor]:
         return {name: formula(x) for name, formula in self.formulas.items()}
@@ -192,19 +199,17 @@ def prior_of(d: int, rng: np.random.Generator) -> Hyperparameters:
     return Hyperparameters(torch.from_numpy(scales), NOISE_FLOOR)
 
 
-class DrawnBox(Member):
+def drawn_box(seed: int) -> Member:
     "Draws on the unit cube; `priors` are their hyperparameters, by name."
-
-    def __init__(self, seed: int):
-        d, rng = DIMENSIONS[seed % 4], np.random.default_rng([seed, 1])
-        names = ["f", *(f"c{k}" for k in range(1, 2 + int(rng.integers(2))))]
-        self.priors = {name: prior_of(d, rng) for name in names}
-        draw = lambda one: fourier_function(d, one.lengthscale.numpy(), "rbf", rng, 2000)
-        functions = {name: draw(one) for name, one in self.priors.items()}
-        Z = torch.from_numpy(rng.random((4096, d)))
-        values = torch.stack([functions[name](Z) for name in names[1:]])
-        limits = joint_thresholds(values, rng.uniform(0.2, 0.6)).tolist()
-        super().__init__(d, functions, {name: (h, None) for name, h in zip(names[1:], limits)})
+    d, rng = DIMENSIONS[seed % 4], np.random.default_rng([seed, 1])
+    names = ["f", *(f"c{k}" for k in range(1, 2 + int(rng.integers(2))))]
+    priors = {name: prior_of(d, rng) for name in names}
+    draw = lambda one: fourier_function(d, one.lengthscale.numpy(), "rbf", rng, 2000)
+    functions = {name: draw(one) for name, one in priors.items()}
+    Z = torch.from_numpy(rng.random((4096, d)))
+    values = torch.stack([functions[name](Z) for name in names[1:]])
+    limits = joint_thresholds(values, rng.uniform(0.2, 0.6)).tolist()
+    return Member(d, functions, {name: (h, None) for name, h in zip(names[1:], limits)}, priors)
 
 # %% ../../nbs/study/zoo.ipynb #d7329299
 class DrawnPool:
@@ -235,7 +240,7 @@ def optimum_of(task: Task) -> float:
     "The largest feasible value: the task's own, or the best that was found."
     if task.optimum is not None:
         return task.optimum
-    if isinstance(task, DrawnBox):
+    if isinstance(task, Member) and task.priors:
         return best_known(task, 16 if task.dim <= 3 else 48, 2**13)[0]
     return zoomed(task)
 
@@ -377,7 +382,7 @@ CEC: dict[str, Callable[[], Task]] = {one.__name__: one for one in (G04, G06, G0
 __all__ = [
     "BraninDisc",
     "CEC",
-    "DrawnBox",
+    "drawn_box",
     "DrawnPool",
     "G08",
     "G24",
