@@ -259,14 +259,23 @@ HEAVY = 30.0
 
 
 def choose_warp(
-    y: Tensor, lower: float | None = None, upper: float | None = None, heavy: float = HEAVY
+    y: Tensor,
+    lower: float | None = None,
+    upper: float | None = None,
+    heavy: float = HEAVY,
+    later: Tensor | None = None,
 ) -> Warp:
-    "The warp to try after `y` (n,): bent if the largest distance is `heavy` medians."
+    """The warp to try after `y` (n,): bent if the largest distance is `heavy` medians.
+
+    Of what came `later` only the largest distance counts.
+    """
     plain = Warp(lower, upper)
     if not len(y) or (lower is None and upper is None):
         return plain
     distance = (y - plain.nearest(y)).abs()
-    if not 0 < heavy * float(distance.median()) < float(distance.max()):
+    every = y if later is None else torch.cat([y, later])
+    largest = float((every - plain.nearest(every)).abs().max())
+    if not 0 < heavy * float(distance.median()) < largest:
         return plain
     return Warp(lower, upper, tau=float(distance[distance > 0].quantile(0.1)))
 

@@ -200,7 +200,8 @@ class Surrogate:
         plain = Warp() if self.tail else plain
         if self.verdict.noisy:  # which a warp would bend too
             return [plain]
-        heavy = choose_warp(first, plain.lower, plain.upper, self.heavy)
+        later = self.y[len(first) :]
+        heavy = choose_warp(first, plain.lower, plain.upper, self.heavy, later)
         heavy = tail_warp(first, float(self.y.max())) if self.tail else heavy
         if cold and heavy.bent:
             return [plain, heavy]
