@@ -40,14 +40,16 @@ from cobalt_nb.study.subjects import (
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['FIRST', 'SLACK', 'OTHER_DELTAS', 'KEYS', 'COUNTED', 'FILE', 'COLUMNS', 'COUNTS', 'LINES', 'MARKERS', 'judged',
-           'tallied', 'share', 'part_of', 'append', 'load_rows', 'Plan', 'one_run', 'measure_runs', 'chosen_rows',
-           'as_part', 'main', 'load_counts', 'as_rows', 'pooled', 'plot_calibration', 'plot_certainty', 'promises']
+__all__ = ['FIRST', 'SLACK', 'OTHER_DELTAS', 'ASKED', 'KEYS', 'COUNTED', 'FILE', 'COLUMNS', 'COUNTS', 'LINES', 'MARKERS',
+           'judged', 'tallied', 'share', 'part_of', 'append', 'load_rows', 'Plan', 'one_run', 'measure_runs',
+           'chosen_rows', 'as_part', 'main', 'load_counts', 'as_rows', 'pooled', 'plot_calibration', 'plot_certainty',
+           'promises']
 
 # %% ../../nbs/study/certainty.ipynb #e03538b2
 FIRST = 2000  # the first seed that is reported; 0 to 99 are for choices
 SLACK = 1e-6  # by how many spreads an interval may miss the optimum without being called wrong
 OTHER_DELTAS = (0.5, 0.3, 0.2, 0.05)  # for the picture of nominal against observed
+ASKED = {2: 50, 3: 80}  # evaluations that must do for half of the smooth problems, by dimension
 
 # %% ../../nbs/study/certainty.ipynb #a061e3d8
 def judged(rows: pd.DataFrame) -> pd.DataFrame:
@@ -129,14 +131,20 @@ class Plan:
     def missing(self, rows: pd.DataFrame) -> list[tuple[str, int]]:
         "Row and seed of each run of this share that the lines lack, the rows in turn."
         runs = rows.groupby(["row", "seed"])
-        done = {key for key, run in runs if self.covers(int(run["d"].iloc[0]), run["evaluations"])}
+        done = {
+            (row, seed)
+            for (row, seed), run in runs
+            if set(self.marks(row, int(run["d"].iloc[0]))) <= set(run["evaluations"])
+        }
         (i, n), last = self.part, self.first + self.problems
         seeds = range(self.first + i - 1, last, n)
         return [(row, seed) for seed in seeds for row in self.rows if (row, seed) not in done]
 
-    def covers(self, d: int, evaluations: Iterable[int]) -> bool:
-        "Whether these evaluations are all that is wanted of a run in `d` dimensions."
-        return set(marks(d, self.checkpoints, self.long)) <= set(evaluations)
+    def marks(self, row: str, d: int) -> list[int]:
+        "The checkpoints of a run of this row in `d` dimensions."
+        usual = marks(d, self.checkpoints, self.long)
+        asked = row == "smooth" and d in ASKED and ASKED[d] <= max(self.checkpoints)
+        return sorted({*usual, ASKED[d]}) if asked else usual
 
 # %% ../../nbs/study/certainty.ipynb #4c22c240
 def one_run(plan: Plan, row: str, seed: int) -> list[dict[str, Any]]:
@@ -144,7 +152,7 @@ def one_run(plan: Plan, row: str, seed: int) -> list[dict[str, Any]]:
     subject = ROWS[row](seed)
     d, loud = subject.task.space.dim, any(subject.noise.values())
     told = "nothing" if subject.told is None else "sd" if loud else "zero"
-    wanted = marks(d, plan.checkpoints, plan.long)
+    wanted = plan.marks(row, d)
     more = OTHER_DELTAS if d == 2 and (row in DRAWS or row == "smooth") else ()
     try:
         lines = examine(subject, seed, wanted, more)
@@ -307,6 +315,7 @@ def plot_certainty(counts: pd.DataFrame) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.2, 3.0), layout="constrained")
     plot_calibration(left, counts)
     usual = counts[(counts["d"] == "all") & (counts["delta"] == RISK)]
+    usual = usual[usual["evaluations"].isin(CHECKPOINTS)]
     for i, (label, rows) in enumerate(LINES.items()):
         found = pooled(usual, rows, "evaluations")
         right.plot(
@@ -327,7 +336,8 @@ def promises(counts: pd.DataFrame) -> pd.DataFrame:
     usual = counts[(counts["delta"] == RISK) & (counts["d"] == "all")]
     rates = usual.assign(rate=usual["wrong"] / usual["problems"])
     draws = rates[rates["row"].isin(list(DRAWS))]["rate"].max()
-    others = usual[~usual["row"].isin(list(DRAWS))]
+    common = usual[usual["evaluations"].isin(CHECKPOINTS)]
+    others = common[~common["row"].isin(list(DRAWS))]
     rest = others["wrong"].sum() / max(others["problems"].sum(), 1)
     lines = [
         ("wrong, the worst row of draws", f"at most {RISK:g}", draws, draws <= RISK),
@@ -335,9 +345,9 @@ def promises(counts: pd.DataFrame) -> pd.DataFrame:
         ("false infeasible", "none", usual["infeasible"].sum(), not usual["infeasible"].any()),
         ("ended with an error", "none", usual["broken"].sum(), not usual["broken"].any()),
     ]
-    for d, n in (("2", 40), ("3", 60)):
+    for d, n in ASKED.items():
         one = counts[
-            (counts["row"] == "smooth") & (counts["d"] == d) & (counts["evaluations"] == n)
+            (counts["row"] == "smooth") & (counts["d"] == str(d)) & (counts["evaluations"] == n)
         ]
         one = one[one["delta"] == RISK]
         if len(one):

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -27,9 +27,9 @@ from .suites import Problem, bare, needed
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['TOLERANCE', 'Trace', 'RIVALS', 'Spent', 'Counter', 'inside', 'named_box', 'named_values', 'cobalt', 'scbo',
+__all__ = ['TOLERANCE', 'Trace', 'RIVALS', 'Spent', 'Counter', 'inside', 'Place', 'named_box', 'named_values', 'cobalt', 'scbo',
            'random_search', 'Memo', 'starts', 'scipy_solver', 'cma_es', 'nomad', 'egobox_ego', 'optuna_sampler',
-           'fitted', 'column', 'next_point', 'qlognei', 'ax_default', 'Rival', 'quietly', 'run_rival', 'missing']
+           'fitted', 'column', 'next_points', 'qlognei', 'ax_default', 'Rival', 'quietly', 'run_rival', 'missing']
 
 # %% ../../nbs/study/rivals.ipynb #a1914cf0
 TOLERANCE = 1e-4  # the second notion of feasibility: no constraint exceeds 0 by more
@@ -87,16 +87,27 @@ def inside(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     return np.clip(x, lower, upper)
 
 # %% ../../nbs/study/rivals.ipynb #a50be63b
-def named_box(counter: Counter) -> tuple[dict[str, tuple[float, float]], dict[str, Any]]:
+class Place(Protocol):
+    "What can be evaluated: values (1 + K,) at a point of a box (d,)."
+
+    lower: np.ndarray
+    upper: np.ndarray
+    d: int
+    constraints: int
+
+    def __call__(self, x: Sequence[float] | np.ndarray) -> np.ndarray: ...
+
+
+def named_box(place: Place) -> tuple[dict[str, tuple[float, float]], dict[str, Any]]:
     "The ranges of x1, …, xd, and the limits of c1, …, cK."
-    sides = zip(counter.lower.tolist(), counter.upper.tolist())
-    limits = {f"c{k}": (None, 0.0) for k in range(1, counter.constraints + 1)}
+    sides = zip(place.lower.tolist(), place.upper.tolist())
+    limits = {f"c{k}": (None, 0.0) for k in range(1, place.constraints + 1)}
     return {f"x{i}": side for i, side in enumerate(sides, 1)}, limits
 
 
-def named_values(counter: Counter, point: dict[str, Any]) -> dict[str, float]:
+def named_values(place: Place, point: dict[str, Any]) -> dict[str, float]:
     "The values f, c1, …, cK at a point x1, …, xd."
-    y = counter([point[f"x{i}"] for i in range(1, counter.d + 1)]).tolist()
+    y = place([point[f"x{i}"] for i in range(1, place.d + 1)]).tolist()
     return {"f": y[0]} | {f"c{k}": v for k, v in enumerate(y[1:], 1)}
 
 
@@ -224,14 +235,18 @@ def optuna_sampler(name: str, **options: Any) -> Callable[[Counter, int], None]:
     return run
 
 # %% ../../nbs/study/rivals.ipynb #6daddfc2
-def fitted(X: torch.Tensor, Y: torch.Tensor) -> Any:
-    "A Gaussian process for each column of Y (n, 1 + K), over X (n, d) in the unit cube."
+def fitted(X: torch.Tensor, Y: torch.Tensor, exact: bool = True) -> Any:
+    """A Gaussian process for each column of Y (n, 1 + K), over X (n, d) in the unit cube.
+
+    If the values are not `exact`, the noise of each column is inferred.
+    """
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import ModelListGP, SingleTaskGP
     from gpytorch.mlls import SumMarginalLogLikelihood
 
     noise = 1e-8 * Y.var(0).clamp_min(1e-16)
-    parts = [SingleTaskGP(X, Y[:, [k]], noise[k].expand(len(Y), 1)) for k in range(Y.shape[1])]
+    told = [noise[k].expand(len(Y), 1) if exact else None for k in range(Y.shape[1])]
+    parts = [SingleTaskGP(X, Y[:, [k]], told[k]) for k in range(Y.shape[1])]
     model = ModelListGP(*parts)
     fit_gpytorch_mll(SumMarginalLogLikelihood(model.likelihood, model))
     return model
@@ -242,8 +257,8 @@ def column(Z: torch.Tensor, k: int) -> torch.Tensor:
     return Z[..., k]
 
 
-def next_point(model: Any, X: torch.Tensor, seed: int) -> torch.Tensor:
-    "The point (d,) of the unit cube that the constrained qLogNEI suggests."
+def next_points(model: Any, X: torch.Tensor, seed: int, q: int = 1) -> torch.Tensor:
+    "The points (q, d) of the unit cube that the constrained qLogNEI suggests, one by one."
     from botorch.acquisition.logei import qLogNoisyExpectedImprovement
     from botorch.acquisition.objective import GenericMCObjective
     from botorch.optim import optimize_acqf
@@ -256,7 +271,8 @@ def next_point(model: Any, X: torch.Tensor, seed: int) -> torch.Tensor:
     acquisition = qLogNoisyExpectedImprovement(model, X, prune_baseline=True, **more)
     cube = torch.stack([torch.zeros_like(X[0]), torch.ones_like(X[0])])
     how: dict[str, Any] = {"num_restarts": 10, "raw_samples": 512}
-    return optimize_acqf(acquisition, cube, q=1, **how, options={"maxiter": 200})[0][0]
+    how |= {"options": {"maxiter": 200}, "sequential": q > 1}
+    return optimize_acqf(acquisition, cube, q=q, **how)[0]
 
 # %% ../../nbs/study/rivals.ipynb #1954976e
 def qlognei(counter: Counter, seed: int) -> None:
@@ -267,7 +283,7 @@ def qlognei(counter: Counter, seed: int) -> None:
     units = lambda x: counter.lower + x.numpy() * (counter.upper - counter.lower)
     Y = torch.from_numpy(np.array([counter(units(x)) for x in X]))
     while counter.left:
-        x = next_point(fitted(X, Y), X, seed + len(X))
+        x = next_points(fitted(X, Y), X, seed + len(X))[0]
         X, y = torch.cat([X, x[None]]), torch.from_numpy(counter(units(x)))
         Y = torch.cat([Y, y[None]])
 
@@ -352,9 +368,12 @@ def missing(rival: str) -> str:
 # %% ../../nbs/study/rivals.ipynb #111c0e09
 __all__ = [
     "Counter",
+    "fitted",
     "missing",
     "named_box",
     "named_values",
+    "next_points",
+    "quietly",
     "Rival",
     "RIVALS",
     "run_rival",
