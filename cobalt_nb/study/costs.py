@@ -141,3 +141,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 #|eval: false
 if __name__ == "__main__":
     sys.exit(main())
+
+# %% ../../nbs/study/costs.ipynb #86a599ec
+__all__ = [
+    "PRICES",
+]  # what other rooms and users rely on

@@ -144,3 +144,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 #|eval: false
 if __name__ == "__main__":
     sys.exit(main())
+
+# %% ../../nbs/study/sensitivity.ipynb #77efdc85
+__all__ = [
+    "FALSEHOODS",
+    "LEVELS",
+    "resumed",
+]  # what other rooms and users rely on
