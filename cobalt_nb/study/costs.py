@@ -81,7 +81,7 @@ def spending(
 
 # %% ../../nbs/study/costs.ipynb #6000bff5
 PRICES = {"dear objective": (20.0, 1.0), "dear constraints": (1.0, 20.0)}
-MOST, FIRST = 400, 8000
+MOST, FIRST = 200, 8000
 SHARES = tuple(range(5, 101, 5))  # of the total, in percent
 
 
