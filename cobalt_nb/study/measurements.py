@@ -357,11 +357,11 @@ def measure(
 THEORY = RESULTS / "theory.csv"  # installed with the package, and only read
 
 
-def write_table(table: pd.DataFrame, folder: str | Path) -> Path:
-    "The table as `theory.csv` in a folder, which may be any but that of the package."
+def write_table(table: pd.DataFrame, folder: str | Path, name: str = THEORY.name) -> Path:
+    "The table in a folder, which may be any but that of the package."
     if Path(folder).resolve() == RESULTS.resolve():
         raise ValueError(f"{folder} belongs to the package; write elsewhere, compare, then copy")
-    path = Path(folder) / THEORY.name
+    path = Path(folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
     return path
@@ -384,11 +384,15 @@ if __name__ == "__main__":
 # %% ../../nbs/study/measurements.ipynb #87e4468f
 __all__ = [
     "as_measurement",
+    "BETAS",
     "count",
     "counted",
     "DELTA",
+    "differed",
+    "measure",
     "Measurement",
     "percent",
     "THEORY",
     "valued",
+    "write_table",
 ]  # what other rooms and users rely on

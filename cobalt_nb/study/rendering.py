@@ -10,22 +10,31 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 # %% auto #0
-__all__ = ['REPRODUCED', 'PARTLY', 'NOT', 'BETTER', 'UNKNOWN', 'VERDICTS', 'KEYS', 'LIGHT', 'DARK', 'LEDGER_STYLE', 'tally',
-           'format_ledger', 'ledger_html']
+__all__ = ['REPRODUCED', 'PARTLY', 'NOT', 'BETTER', 'UNKNOWN', 'VERDICTS', 'UPHELD', 'IN_PART', 'ANSWERED', 'OBJECTIONS', 'KEYS',
+           'LIGHT', 'DARK', 'LEDGER_STYLE', 'tally', 'format_ledger', 'ledger_html']
 
 # %% ../../nbs/study/rendering.ipynb #6668d438
 REPRODUCED, PARTLY, NOT, BETTER, UNKNOWN = VERDICTS = (
     *("reproduced", "partly", "not reproduced"),
     *("better than published", "not measured"),
 )
+UPHELD, IN_PART, ANSWERED = OBJECTIONS = (
+    *("objection upheld", "objection upheld in part", "objection answered"),
+)
 KEYS = ("claim", "where", "measured", "published", "verdict", "why")
 
 
 def tally(rows: Sequence[Mapping[str, str]]) -> str:
-    "How many claims got which verdict."
-    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
-    found = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    return f"{len(rows)} claims: " + ", ".join(found)
+    "How many claims got which verdict, and how many objections, if there are any."
+    found = [row["verdict"] for row in rows]
+    kinds = {"claims": VERDICTS, "objections": OBJECTIONS}
+    return "; ".join(part for kind, words in kinds.items() if (part := _counts(kind, words, found)))
+
+
+def _counts(kind: str, words: Sequence[str], found: Sequence[str]) -> str:
+    counts = {word.removeprefix("objection "): found.count(word) for word in words}
+    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"{sum(counts.values())} {kind}: {said}" if said else ""
 
 # %% ../../nbs/study/rendering.ipynb #fde3b2f4
 def format_ledger(rows: Sequence[Mapping[str, str]], width: int = 100) -> str:
@@ -83,6 +92,9 @@ body.quarto-dark .ledger {{ {DARK} }}
 .ledger .better-than-published [data-column=verdict] {{ background: var(--better); }}
 .ledger .partly [data-column=verdict] {{ background: var(--partly); }}
 .ledger .not-reproduced [data-column=verdict] {{ background: var(--not); }}
+.ledger .objection-upheld [data-column=verdict] {{ background: var(--not); }}
+.ledger .objection-upheld-in-part [data-column=verdict] {{ background: var(--partly); }}
+.ledger .objection-answered [data-column=verdict] {{ background: var(--reproduced); }}
 """
 
 # %% ../../nbs/study/rendering.ipynb #c8a56ccb
@@ -101,14 +113,18 @@ LEDGER_STYLE += """
 
 # %% ../../nbs/study/rendering.ipynb #77e71169
 __all__ = [
+    "ANSWERED",
     "BETTER",
     "format_ledger",
+    "IN_PART",
     "ledger_html",
     "LEDGER_STYLE",
     "NOT",
+    "OBJECTIONS",
     "PARTLY",
     "REPRODUCED",
     "tally",
     "UNKNOWN",
+    "UPHELD",
     "VERDICTS",
 ]  # what other rooms and users rely on

@@ -243,6 +243,7 @@ __all__ = [
     "Arena",
     "arena",
     "check_known",
+    "cobalt",
     "evaluate_and_tell",
     "initial_points",
     "METHODS",
