@@ -307,6 +307,7 @@ __all__ = [
     "common",
     "compare",
     "data_profile",
+    "error",
     "installed",
     "pack_runs",
     "performance_profile",

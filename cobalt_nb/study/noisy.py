@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from ..optimizer import Cobalt
 from ..spaces import Box
-from .comparison import NOTHING, error
+from .comparison import error
 from .rivals import fitted, named_box, named_values, next_points, quietly
 from .suites import Problem, problem
 
@@ -75,7 +75,7 @@ class Laboratory:
 def judged(place: Laboratory, z: np.ndarray) -> dict[str, float]:
     "The errors of a recommended point of the cube (d,), strictly and with tolerance."
     y = place.truth(z)
-    found = min(error(float(y[0]), place.task.name), NOTHING)
+    found = error(float(y[0]), place.task.name)
     feasible = bool((y[1:] <= 0).all())
     nearly = bool((y[1:] <= place.sd[1:]).all())
     return {"strict": found if feasible else 1.0, "loose": found if nearly else 1.0}
