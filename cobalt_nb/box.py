@@ -5,6 +5,7 @@
 # %% ../nbs/optimizer/box.ipynb #e19763b5
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from .confidence import Bounds
 from .correlated import JointView
+from .credible import SPREAD, Draw, shortened, supposing
 from .known import KnownFunctions, KnownPosterior
 from cobalt_nb.local import (
     PointChance,
@@ -58,9 +60,9 @@ from .spaces import Box, Pool
 
 # %% auto #0
 __all__ = ['encoded', 'with_incumbent', 'possible', 'point_model', 'first_allowed', 'Step', 'score', 'suggested', 'explore',
-           'climbed', 'exploit', 'best_sure_point', 'likeliest', 'refine', 'last_digits', 'lucky', 'prove', 'highest',
-           'gap_between', 'proof_words', 'practical', 'look_for_one', 'explore_or_prove', 'explore_alone', 'imagine',
-           'beside', 'BoxRule']
+           'climbed', 'exploit', 'best_sure_point', 'likeliest', 'refine', 'last_digits', 'lucky', 'prove', 'as_known',
+           'highest', 'gap_between', 'proof_words', 'as_doubted', 'as_supposed', 'practical', 'look_for_one',
+           'explore_or_prove', 'explore_alone', 'imagine', 'beside', 'BoxRule']
 
 # %% ../nbs/optimizer/box.ipynb #587fd110
 def encoded(space: Box | Pool, queries: Sequence[Query]) -> Tensor:
@@ -139,6 +141,12 @@ class Step:
         self._point_models: dict[str, PointPosterior] = {}
         hidden = models.works.distinct if self.least else []
         self.chances = [PointChance(one, self.least) for one in hidden]
+
+    def anew(self) -> Step:
+        "The same step, its posteriors to be made from the models as they are now."
+        other = copy.copy(self)
+        other._posteriors, other._point_models = {}, {}
+        return other
 
     @property
     def posteriors(self) -> dict[str, CandidatePosterior]:
@@ -336,7 +344,12 @@ def lucky(step: Step, n: int = 4) -> bool:
 
 # %% ../nbs/optimizer/box.ipynb #7da329f0
 def prove(step: Step) -> Suggestion | None:
-    "Where the objective could be best, as far as is known; None if it could be no better."
+    "Where the objective could be best, if need be with doubts; None if it could be no better."
+    return as_known(step) or as_doubted(step)
+
+
+def as_known(step: Step) -> Suggestion | None:
+    "Where the objective could be best, by the models as they are; None if it could be no better."
     models, best = step.models, step.incumbent_mean
     beta = net_beta(models.problem, len(step.archive), models.settings.delta)
     root, alone = math.sqrt(beta), models.settings.decoupled
@@ -379,6 +392,29 @@ def proof_words(step: Step, x: Tensor, root: float, gap: float) -> tuple[str, st
     reason = proof_reason(step.objective, gap, excused(at, limits))
     return learned_here if models.settings.decoupled else "proof", reason
 
+# %% ../nbs/optimizer/box.ipynb #89449f98
+def as_doubted(step: Step) -> Suggestion | None:
+    "The same as if length scales were shorter than they were fitted, by as little as is needed."
+    models, doubts = step.models, step.models.policy.proof_doubts
+    fitted = {name: models.surrogates[name] for name in models.problem.unknown}
+    if models.joint or all(one.known for one in fitted.values()):
+        return None
+    found = {name: shortened(one, doubts, SPREAD) for name, one in fitted.items()}
+    *shorter, shortest = ({name: one[k] for name, one in found.items()} for k in range(len(doubts)))
+    proof = as_supposed(step, shortest)
+    for draw in shorter if proof else ():  # if nothing is left with the shortest, nothing is
+        if nearer := as_supposed(step, draw):
+            return nearer
+    return proof
+
+
+def as_supposed(step: Step, draw: Draw) -> Suggestion | None:
+    "The proof step as if these were the hyperparameters."
+    with supposing(step.models, draw):
+        proof = as_known(step.anew())
+    rough = "if the functions are rougher than they seem"
+    return proof and proof._replace(reason=joined(proof.reason, rough))
+
 # %% ../nbs/optimizer/box.ipynb #285d9507
 def practical(step: Step, beta: float, turn: int) -> Suggestion:
     "The step of the practical cycle at this `turn`: explore, exploit or leap, explore, exploit."
@@ -394,7 +430,7 @@ def practical(step: Step, beta: float, turn: int) -> Suggestion:
         if closer := refine(step, state):
             return closer if turn % 4 == 3 else last_digits(step, gain, closer)
     if found and (turn % 4 == 3 or gain > policy.leap_gain or not policy.leaps):
-        return found
+        return (prove(step) if step.can_prove and gain <= 0 else None) or found
     if turn % 4 == 3 or not policy.leaps:
         return explore_or_prove(step, beta, gain)
     leap = explore(step, policy.leap_beta, boundaries=False)

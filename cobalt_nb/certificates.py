@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,20 +25,20 @@ from cobalt_nb.bounding import (
 )
 from .box import Step
 from .confidence import Bounds, beta_lemma
-from .credible import draws_for, hyper_draws
+from .credible import SPREAD, Draw, draws_for, hyper_draws, supposing
 from .local import apart
 from .mistakes import real_number
 from .models import WORKS, Models, Settings
 from .optimum import posterior_of_optimum
-from .posterior import GrowingFactor, Hyperparameters
+from .posterior import GrowingFactor
 from .records import Archive, best_index
 from .roi import ASSUMPTIONS, Certificate, max_on
 from .spaces import Box, Pool, Problem
 
 # %% auto #0
-__all__ = ['FITTED', 'POINTS', 'SHORT', 'STARTS', 'Draw', 'SPREAD', 'DRAWN', 'RESOLVED', 'AUTO', 'KINDS', 'Maker', 'Look',
-           'sure_value', 'pool_upper', 'cell_bounds', 'cell_upper', 'search_upper', 'least_room', 'best_admitted',
-           'widened', 'joint_draws', 'supposing', 'lemma_certificate', 'best_on_scale', 'may_exclude', 'shares', 'made',
+__all__ = ['FITTED', 'POINTS', 'SHORT', 'STARTS', 'DRAWN', 'RESOLVED', 'AUTO', 'KINDS', 'Maker', 'Look', 'sure_value',
+           'pool_upper', 'cell_bounds', 'cell_upper', 'search_upper', 'least_room', 'best_admitted', 'widened',
+           'joint_draws', 'lemma_certificate', 'best_on_scale', 'may_exclude', 'shares', 'made',
            'posterior_certificate', 'observations_lacking', 'with_evaluations', 'rejected', 'told_values', 'best_told',
            'noise_in_units', 'within_known', 'auto_tolerance', 'judge', 'pronounced', 'checked_tolerance', 'maker',
            'doubts', 'too_few']
@@ -182,10 +181,6 @@ def widened(bounds: Bounds, by: float) -> Bounds:
     return Bounds(bounds.lower - by, bounds.upper + by)
 
 # %% ../nbs/optimizer/certificates.ipynb #b7973e27
-Draw = dict[str, Hyperparameters]  # of each unknown function
-SPREAD = 0.1  # of the output scales, which are those of the data
-
-
 def joint_draws(models: Models, count: int, seed: int = 0) -> list[Draw]:
     "`count` draws of the hyperparameters of all unknown functions, short length scales first."
     generator, names = np.random.default_rng(seed), models.problem.unknown
@@ -195,19 +190,6 @@ def joint_draws(models: Models, count: int, seed: int = 0) -> list[Draw]:
     draws = [{name: found[name][s] for name in names} for s in range(count)]
     short = lambda draw: sum(float(hyper.lengthscale.log().sum()) for hyper in draw.values())
     return sorted(draws, key=short)
-
-
-@contextmanager
-def supposing(models: Models, draw: Draw) -> Iterator[None]:
-    "Within the block the models have these hyperparameters."
-    fitted = {name: models.surrogates[name].hyper for name in draw}
-    try:
-        for name, hyper in draw.items():
-            models.surrogates[name].hyper = hyper
-        yield
-    finally:
-        for name, hyper in fitted.items():
-            models.surrogates[name].hyper = hyper
 
 # %% ../nbs/optimizer/certificates.ipynb #2e75f5e7
 def lemma_certificate(

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,13 +16,14 @@ import scipy.optimize
 import torch
 
 from .fit import OUTPUTSCALE_PRIOR, log_posterior, lognormal
+from .models import Models
 from .posterior import Hyperparameters
 from .surrogate import Surrogate
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['LEAST_NOISE', 'DRAW_POINTS', 'Density', 'LEAPS', 'LEAP', 'draws_for', 'at', 'hyper_density', 'mode_and_scale',
-           'Place', 'hamiltonian_path', 'hyper_draws', 'with_mean']
+__all__ = ['LEAST_NOISE', 'DRAW_POINTS', 'Density', 'LEAPS', 'LEAP', 'Draw', 'SPREAD', 'draws_for', 'at', 'hyper_density',
+           'mode_and_scale', 'Place', 'hamiltonian_path', 'hyper_draws', 'with_mean', 'shortened', 'supposing']
 
 # %% ../nbs/optimizer/credible.ipynb #b3d38429
 def draws_for(risk: float) -> int:
@@ -124,8 +126,43 @@ def with_mean(surrogate: Surrogate, hyper: Hyperparameters) -> Hyperparameters:
     seen = surrogate.X, surrogate.targets, surrogate.told
     return replace(hyper, mean=log_posterior(hyper, *seen)[1])
 
+# %% ../nbs/optimizer/credible.ipynb #a515297a
+def shortened(
+    surrogate: Surrogate, doubts: Sequence[float], spread: float = 1.0
+) -> list[Hyperparameters]:
+    "Hyperparameters whose length scales are each of `doubts` standard deviations below their mode."
+    if surrogate.known:
+        return [surrogate.hyper] * len(doubts)
+    fitted = surrogate.hyper
+    start = np.log([*fitted.lengthscale.tolist(), fitted.outputscale])
+    with one_thread:
+        mode, scale = mode_and_scale(hyper_density(surrogate, spread), start)
+    sd = np.append(np.linalg.norm(scale, axis=1)[:-1], 0.0)
+    return [with_mean(surrogate, at(surrogate, mode - z * sd)) for z in doubts]
+
+# %% ../nbs/optimizer/credible.ipynb #a7c575b0
+Draw = dict[str, Hyperparameters]  # of each unknown function
+SPREAD = 0.1  # of the output scales, which are those of the data
+
+
+@contextmanager
+def supposing(models: Models, draw: Draw) -> Iterator[None]:
+    "Within the block the models have these hyperparameters."
+    fitted = {name: models.surrogates[name].hyper for name in draw}
+    try:
+        for name, hyper in draw.items():
+            models.surrogates[name].hyper = hyper
+        yield
+    finally:
+        for name, hyper in fitted.items():
+            models.surrogates[name].hyper = hyper
+
 # %% ../nbs/optimizer/credible.ipynb #c82c2c3f
 __all__ = [
+    "Draw",
     "draws_for",
     "hyper_draws",
+    "shortened",
+    "SPREAD",
+    "supposing",
 ]  # what other rooms and users rely on

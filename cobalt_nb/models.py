@@ -164,6 +164,7 @@ class Policy:
     proof_precision: float = 1e-6  # of their ends
     proof_gain: float = 1e-6  # of exploitation, below which idle turns prove
     proof_least: float = 1e-4  # gain that is worth a proof
+    proof_doubts: tuple[float, ...] = (2, 4, 6)  # deviations by which length scales may be shorter
 
     def changes(self) -> dict[str, Any]:
         "The fields that differ from the defaults."

@@ -346,6 +346,18 @@ def test_a_smooth_run_in_two_dimensions_stops_by_default(seed: int) -> None:
     assert len(result.history) < 50 and result.status == "certified"
 
 
+@pytest.mark.parametrize("seed", [60, 66])
+def test_idle_turns_close_a_certificate_and_keep_it_closed(seed: int) -> None:
+    "The fitted models soon see nothing left to prove; draws of their hyperparameters still do."
+    one = ROWS["smooth"](seed)
+    opt, gap = optimiser(one, seed), 0.01 * one.spread
+    for n in (20, 40, 60):
+        play(opt, lambda query: one.task.values_at(query.x), n)
+        found = opt.certificate(tolerance=gap)
+        assert found.status == "certified", n
+        assert holds(found, one.optimum, one.spread)
+
+
 def test_without_a_tolerance_a_run_spends_its_budget() -> None:
     result = stopped(*SCENES["1-D"], budget=30, tol=None)
     assert len(result.history) == 30 and result.status == "certified"

@@ -29,8 +29,9 @@ from .suites import Problem, bare
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['FUNCTIONS', 'INSTANCES', 'SEQUENTIAL', 'FIRST', 'SEEDS', 'BUDGET', 'AT_ONCE', 'STORED', 'Run', 'planned',
-           'published_end', 'summed_up', 'measured', 'measure', 'main', 'standings', 'by_class', 'plot_passed']
+__all__ = ['FUNCTIONS', 'INSTANCES', 'SEQUENTIAL', 'FIRST', 'SEEDS', 'BUDGET', 'AT_ONCE', 'STORED', 'LONG', 'LONG_RUN', 'PACE',
+           'Run', 'planned', 'published_end', 'summed_up', 'measured', 'measure', 'main', 'standings', 'by_class',
+           'plot_passed', 'paced']
 
 # %% ../../nbs/study/dimensions.ipynb #f151343d
 FUNCTIONS = {10: [1 + 54 * i // 20 for i in range(20)], 40: [1 + 54 * i // 10 for i in range(10)]}
@@ -112,7 +113,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     top.add_argument("--dims", nargs="+", type=int, choices=FUNCTIONS, default=list(FUNCTIONS))
     top.add_argument("--seeds", type=int, default=SEEDS, help=f"how many, from {FIRST} on")
     top.add_argument("--out", type=Path, default=Path("dimensions.csv"), help="the lines go here")
+    top.add_argument("--long", action="store_true", help=f"one run of {LONG} in 20-D instead")
     args = top.parse_args(argv)
+    if args.long:
+        paced(bare(LONG_RUN), LONG).to_csv(args.out, index=False, float_format="%.5g")
+        return 0
     measure([run for d in args.dims for run in planned(d, args.seeds)], args.out)
     return 0
 
@@ -162,6 +167,28 @@ def plot_passed(lines: pd.DataFrame) -> Figure:
     ax.set(xlim=(0, BUDGET + 3))
     sns.move_legend(ax, "center left", bbox_to_anchor=(1, 0.5), fontsize=8, title_fontsize=8)
     return fig
+
+# %% ../../nbs/study/dimensions.ipynb #419bf0b5
+LONG, LONG_RUN = 1000, "coco-f50-i1-20d"
+PACE = STORED.with_name("pace.csv")
+
+
+def paced(problem: Problem, budget: int, every: int = 100, seed: int = FIRST) -> pd.DataFrame:
+    "What a suggestion costs on average and the best value so far, after `every` evaluations."
+    counter, spent, rows = Counter(problem, budget), 0.0, []
+    sides, limits = named_box(counter)
+    opt = Cobalt(Box(sides), "f", limits, maximize=False, noise=0.0, seed=seed)
+    while counter.left:
+        begin = time.process_time()
+        with one_thread:
+            query = opt.ask()
+        spent += time.process_time() - begin
+        opt.tell(query, named_values(counter, query.x))
+        if counter.used % every == 0:
+            best = value_after(counter.trace(), math.inf)
+            rows.append({"evaluations": counter.used, "cpu": spent / every, "value": best})
+            spent = 0.0
+    return pd.DataFrame(rows)
 
 # %% ../../nbs/study/dimensions.ipynb #49e756f0
 __all__ = [
