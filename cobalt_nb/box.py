@@ -397,7 +397,7 @@ def as_doubted(step: Step) -> Suggestion | None:
     "The same as if length scales were shorter than they were fitted, by as little as is needed."
     models, doubts = step.models, step.models.policy.proof_doubts
     fitted = {name: models.surrogates[name] for name in models.problem.unknown}
-    if models.joint or all(one.known for one in fitted.values()):
+    if not doubts or models.joint or all(one.known for one in fitted.values()):
         return None
     found = {name: shortened(one, doubts, SPREAD) for name, one in fitted.items()}
     *shorter, shortest = ({name: one[k] for name, one in found.items()} for k in range(len(doubts)))
