@@ -29,8 +29,8 @@ from .suites import Problem, bare
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['FUNCTIONS', 'INSTANCES', 'SEQUENTIAL', 'FIRST', 'SEEDS', 'BUDGET', 'AT_ONCE', 'STORED', 'LONG', 'LONG_RUN', 'PACE',
-           'Run', 'planned', 'published_end', 'summed_up', 'measured', 'measure', 'main', 'standings', 'by_class',
+__all__ = ['FUNCTIONS', 'INSTANCES', 'SEQUENTIAL', 'FIRST', 'SEEDS', 'BUDGET', 'AT_ONCE', 'STORED', 'LONG', 'LONG_RUN', 'Run',
+           'planned', 'published_end', 'summed_up', 'measured', 'measure', 'main', 'standings', 'by_class',
            'plot_passed', 'paced']
 
 # %% ../../nbs/study/dimensions.ipynb #f151343d
@@ -170,7 +170,6 @@ def plot_passed(lines: pd.DataFrame) -> Figure:
 
 # %% ../../nbs/study/dimensions.ipynb #419bf0b5
 LONG, LONG_RUN = 1000, "coco-f50-i1-20d"
-PACE = STORED.with_name("pace.csv")
 
 
 def paced(problem: Problem, budget: int, every: int = 100, seed: int = FIRST) -> pd.DataFrame:
