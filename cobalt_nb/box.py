@@ -5,31 +5,18 @@
 # %% ../nbs/optimizer/box.ipynb #e19763b5
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from .confidence import Bounds
-from .correlated import JointView
 from .credible import SPREAD, Draw, shortened, supposing
-from .known import KnownFunctions, KnownPosterior
-from cobalt_nb.local import (
-    PointChance,
-    PointPosterior,
-    apart,
-    candidates,
-    free_columns,
-    polished,
-    rooms,
-)
-from .models import Models, Settings, estimates
+from .known import KnownFunctions
+from .local import PointChance, apart, free_columns
+from .models import Models, Settings
 from .pool import learned, reason_of
-from .posterior import CandidatePosterior
 from cobalt_nb.proof import (
     LogChance,
     Peak,
@@ -41,206 +28,19 @@ from cobalt_nb.proof import (
     net_beta,
     peaks,
     proof_reason,
-    provable,
     to_learn,
 )
-from .records import Archive, Query, Suggestion, best_index, violation
+from .records import Archive, Query, Suggestion
 from .refine import refined
-from .roi import Regions, roi_objective
-from cobalt_nb.rules import (
-    joined,
-    least_chance,
-    log_feasibility,
-    risk_note,
-    standing,
-    widened_view,
-)
+from .rules import joined, log_feasibility, standing, widened_view
 from .several import Factors, drawn_world, manner, world_optima
-from .spaces import Box, Pool
+from .spaces import Box
+from .step import Step, first_allowed, possible, score, suggested
 
 # %% auto #0
-__all__ = ['encoded', 'with_incumbent', 'possible', 'point_model', 'first_allowed', 'Step', 'score', 'suggested', 'explore',
-           'climbed', 'exploit', 'best_sure_point', 'likeliest', 'refine', 'last_digits', 'lucky', 'prove', 'as_known',
+__all__ = ['explore', 'climbed', 'exploit', 'best_sure_point', 'likeliest', 'refine', 'last_digits', 'lucky', 'prove', 'as_known',
            'highest', 'gap_between', 'proof_words', 'as_doubted', 'as_supposed', 'practical', 'look_for_one',
            'explore_or_prove', 'explore_alone', 'imagine', 'beside', 'BoxRule']
-
-# %% ../nbs/optimizer/box.ipynb #587fd110
-def encoded(space: Box | Pool, queries: Sequence[Query]) -> Tensor:
-    "The points of the queries in the cube (q, d)."
-    rows = [space.encode(query.x) for query in queries]
-    return torch.cat([torch.empty(0, space.dim, dtype=torch.float64), *rows])
-
-# %% ../nbs/optimizer/box.ipynb #9ec3009b
-def with_incumbent(sets: Regions, objective: Bounds, lower: float) -> Regions:
-    "The sets if the optimum is known to be at least `lower`."
-    threshold = sets.lcb_max.clamp_min(lower)
-    of_objective = roi_objective(objective, threshold)
-    roi = of_objective & sets.constraints
-    return sets._replace(lcb_max=threshold, objective=of_objective, roi=roi)
-
-# %% ../nbs/optimizer/box.ipynb #89044b20
-def possible(exact: KnownFunctions, drawn: Tensor, n: int, seed: int) -> Tensor:
-    "Those of the `drawn` points (m, d) that are known to be allowed, and others for the first `n`."
-    if not exact:
-        return drawn
-    allowed = exact.allowed(drawn)
-    lacking = n - int(allowed[:n].sum())
-    more = exact.found(lacking, seed + 1, most=16 * n) if lacking else drawn[:0]
-    return torch.cat([drawn[allowed], more])
-
-
-def point_model(
-    posterior: CandidatePosterior | KnownPosterior | JointView, free: np.ndarray
-) -> Any:
-    "A posterior at single points, with slopes; of a known function along the `free` (d,) columns."
-    if isinstance(posterior, (KnownPosterior, JointView)):
-        return posterior.point(free)
-    return PointPosterior(posterior)
-
-
-def first_allowed(
-    space: Box, exact: KnownFunctions, taken: Sequence[Mapping[str, Any]], seed: int
-) -> dict[str, Any]:
-    "The first allowed point of a Sobol sequence that is not `taken`; if all are, the first one."
-    drawn = space.decode(exact.found(len(taken) + 1, seed))
-    return next((x for x in drawn if x not in taken), drawn[0])
-
-# %% ../nbs/optimizer/box.ipynb #30c660ba
-class Step:
-    "What is known when a suggestion is due: candidates `points` (m, d), posteriors, incumbent."
-
-    def __init__(
-        self,
-        models: Models,
-        archive: Archive,
-        pending: Sequence[Query],
-        number: int,
-        risk: bool = False,
-    ):
-        "With `risk`, candidates that probably fail are kept."
-        self.models, self.archive = models, archive
-        self.space: Box = models.problem.space  # type: ignore[assignment]
-        self.objective = models.problem.objective
-        self.waiting = encoded(self.space, pending)
-        again = models.noisy or models.settings.decoupled  # a point may be asked again
-        self.known = self.waiting if again else torch.cat([archive.cube, self.waiting])
-        self.has_feasible = bool(archive.feasible().any())
-        guess = estimates(models, archive)
-        self.best = best = best_index(archive, guess)
-        self.incumbent = archive.cube[best]
-        self.can_prove = provable(models) and violation(models.problem, guess)[best] == 0
-        self.seed = 1_000_003 * models.settings.seed + number
-        self.exact = models.problem.exact
-        drawn = candidates(self.space, self.incumbent, self.seed, models.policy)
-        drawn = possible(self.exact, drawn, models.policy.global_points, self.seed)
-        self.least = 0.0 if risk else least_chance(models, drawn)
-        allowed = self.allowed(drawn)
-        self.points = drawn[allowed] if allowed.any() else drawn
-        self.pending = pending
-        self._posteriors: dict[str, CandidatePosterior] = {}
-        self._point_models: dict[str, PointPosterior] = {}
-        hidden = models.works.distinct if self.least else []
-        self.chances = [PointChance(one, self.least) for one in hidden]
-
-    def anew(self) -> Step:
-        "The same step, its posteriors to be made from the models as they are now."
-        other = copy.copy(self)
-        other._posteriors, other._point_models = {}, {}
-        return other
-
-    @property
-    def posteriors(self) -> dict[str, CandidatePosterior]:
-        "The posterior of every function at the candidates."
-        if not self._posteriors:  # a cached property has a lock that a fork can inherit
-            self._posteriors = self.posteriors_at(self.points)
-        return self._posteriors
-
-    def posteriors_at(self, points: Tensor) -> dict[str, CandidatePosterior]:
-        "The posterior of every function at `points` (m, d), with what is pending."
-        found = self.models.posteriors(points)
-        for query, x in zip(self.pending, self.waiting):
-            for name in query.functions:
-                found[name].append(x)
-        return found
-
-    def allowed(self, points: Tensor) -> Tensor:
-        "Whether each of the `points` (m, d) is new, known to be allowed, and likely to work."
-        return (torch.cdist(points, self.known) > 1e-9).all(dim=1) & self.sensible(points)
-
-    def sensible(self, points: Tensor) -> Tensor:
-        "Whether each of the `points` (m, d) is known to be allowed, and likely to work."
-        sensible = torch.ones(len(points), dtype=torch.bool)
-        sensible = self.exact.allowed(points) if self.exact else sensible
-        return sensible & (self.models.works.chance(points) >= self.least if self.least else True)
-
-    def clear(self, points: Tensor, meet: bool) -> Tensor:
-        "Whether each of the `points` (m, d) is apart from every pending one, or may `meet` it."
-        near = torch.cdist(points, self.waiting, p=math.inf) <= self.models.policy.apart
-        return ~near.any(dim=1) | meet
-
-    def is_far(self, x: Tensor) -> bool:
-        "Whether the point `x` (d,) is apart from every evaluation, in some coordinate."
-        distance = torch.cdist(x[None], self.archive.cube, p=math.inf)
-        return bool((distance > self.models.policy.apart).all())
-
-    def askable(self, x: Tensor, meet: bool) -> bool:
-        "Whether the point `x` (d,) is allowed and clear."
-        return bool((self.allowed(x[None]) & self.clear(x[None], meet)).all())
-
-    def bounds(self, beta: float) -> dict[str, Bounds]:
-        "Line 3: the bounds (m,) of every function at the candidates."
-        return self.models.bounds(self.posteriors, beta)
-
-    def look(self, beta: float) -> tuple[dict[str, Bounds], Regions]:
-        "Lines 3 and 4, with the incumbent where it is a bound."
-        bounds = self.bounds(beta)
-        sets = self.models.sets(bounds)
-        if self.has_feasible and not self.models.noisy and not self.models.settings.decoupled:
-            sets = with_incumbent(sets, bounds[self.objective], self.incumbent_mean)
-        return bounds, sets
-
-    @property
-    def point_models(self) -> dict[str, PointPosterior]:
-        "The posteriors at single points."
-        if not self._point_models:
-            free, posteriors = free_columns(self.space), self.posteriors.items()
-            self._point_models = {name: point_model(one, free) for name, one in posteriors}
-        return self._point_models
-
-    @property
-    def incumbent_mean(self) -> float:
-        "The objective's mean at the incumbent."
-        return self.point_models[self.objective](self.incumbent.numpy())[0]
-
-    def polish(
-        self, start: Tensor, optimism: float, slack: float, precision: float = 1e-12
-    ) -> Tensor:
-        "The end (d,) of a local search on the surrogates from `start` (d,)."
-        free, steps = free_columns(self.space), self.models.policy.polish_steps
-        limits, objective = self.models.limits, self.objective
-        for name in self.exact.functions.keys() & limits:
-            low, high = limits[name]
-            limits[name] = low + 1e-9, high - 1e-9  # to end inside
-        ways = (start, self.point_models, objective, limits, optimism, slack, free, steps)
-        return self.exact.pulled_back(polished(*ways, self.chances, precision), start)
-
-# %% ../nbs/optimizer/box.ipynb #99c4a19b
-def score(step: Step, x: Tensor, optimism: float, slack: float) -> float:
-    "Mean + `optimism` sd of the objective at `x` (d,) if each constraint has room, else −∞."
-    room = rooms(step.point_models, step.models.limits, x.numpy(), slack)
-    if min(room.values(), default=0.0) < -1e-6:
-        return -math.inf
-    mean, sd, *_ = step.point_models[step.objective](x.numpy())
-    hoped = mean + optimism * sd
-    return min(hoped, step.models.ends(step.objective)[1])
-
-
-def suggested(
-    step: Step, x: Tensor, aspect: str, value: float, reason: str, state: tuple[float, float]
-) -> Suggestion:
-    "The point `x` (d,) as a suggestion; `state` is what `standing` said."
-    reason = joined(reason, risk_note(step.models, x))
-    return Suggestion(step.space.decode(x[None])[0], aspect, value, reason, *state)
 
 # %% ../nbs/optimizer/box.ipynb #daa96dc4
 def explore(step: Step, beta: float, boundaries: bool = True, meet: bool = False) -> Suggestion:
@@ -524,10 +324,4 @@ class BoxRule:
         return practical(step, beta, turn)
 
 # %% ../nbs/optimizer/box.ipynb #bf436fe5
-__all__ = [
-    "BoxRule",
-    "encoded",
-    "explore",
-    "point_model",
-    "Step",
-]  # what other rooms and users rely on
+__all__ = ["BoxRule", "explore"]  # what other rooms and users rely on

@@ -23,7 +23,6 @@ from cobalt_nb.bounding import (
     first_cells,
     greatest_bound,
 )
-from .box import Step
 from .confidence import Bounds, beta_lemma
 from .credible import SPREAD, Draw, draws_for, hyper_draws, supposing
 from .local import apart
@@ -34,6 +33,7 @@ from .posterior import GrowingFactor
 from .records import Archive, best_index
 from .roi import ASSUMPTIONS, Certificate, max_on
 from .spaces import Box, Pool, Problem
+from .step import Step
 
 # %% auto #0
 __all__ = ['FITTED', 'POINTS', 'SHORT', 'STARTS', 'DRAWN', 'RESOLVED', 'AUTO', 'KINDS', 'Maker', 'Look', 'sure_value',

@@ -20,7 +20,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from .box import Step
 from .confidence import Bounds
 from .optimizer import Cobalt
 from .parameters import Categorical, Integer, Real
@@ -30,6 +29,7 @@ from .roi import Regions
 from .rules import widened_view
 from .scenes import MET, Scene, acquisitions, draw_plane, draw_step, step_axes
 from .spaces import Box, Pool, Problem
+from .step import Step
 from .style import around, new_axes
 
 # %% auto #0

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from .algorithms import Limits
-from .box import point_model
 from cobalt_nb.certificates import (
     joint_draws,
     lemma_certificate,
@@ -33,6 +32,7 @@ from .records import Archive
 from .roi import Certificate
 from .rules import log_feasibility
 from .spaces import Box, Pool
+from .step import point_model
 from .threads import one_thread
 
 # %% auto #0

@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ..box import Step, explore
+from ..box import explore
 from ..confidence import beta_lemma
 from ..models import Policy, estimates
 from ..optimizer import Cobalt
@@ -28,6 +28,7 @@ from ..problem import Interval, feasible
 from ..records import best_index
 from ..roi import optimum_interval
 from ..spaces import Box, Pool
+from ..step import Step
 from .tasks import TASKS
 from ..threads import one_thread
 

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm import tqdm
 
-from ..box import BoxRule, Step
+from ..box import BoxRule
 from ..journal import header, problem_from
 from ..models import Models, checked_settings
 from ..optimizer import Cobalt
@@ -30,6 +30,7 @@ from ..posterior import CandidatePosterior
 from ..records import Archive, Query, Suggestion
 from ..rules import Rule
 from ..spaces import Box, Pool, Problem
+from ..step import Step
 from .defaults import save_runs
 from .evidence import Evidence
 from .integrals import at_candidates, mesc, noisy_ei, pesc

@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..box import BoxRule, encoded
+from ..box import BoxRule
 from ..fit import Warp
 from ..models import Models, Policy, Settings, estimates, make_surrogate
 from ..pool import PoolRule, askable
 from ..posterior import CandidatePosterior, sample_paths
 from ..records import Archive, Query, Suggestion, violation
 from ..spaces import Box, Pool, Problem
+from ..step import encoded
 from .scores import BaselineSettings, limit_rows, query_generator, suggestion
 from ..surrogate import Surrogate
 

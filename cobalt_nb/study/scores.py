@@ -15,7 +15,7 @@ import scipy.optimize
 import torch
 from torch import Tensor
 
-from ..box import BoxRule, Step
+from ..box import BoxRule
 from ..local import PointPosterior, apart, free_columns
 from ..models import Models, Policy, Settings
 from ..pool import PoolRule, askable
@@ -24,6 +24,7 @@ from ..reach import incumbent, log_worth, query_generator
 from ..records import Archive, Query, Suggestion
 from ..rules import log_ndtr_interval
 from ..spaces import Box, Pool
+from ..step import Step
 from ..threads import one_thread
 
 # %% auto #0
