@@ -157,6 +157,13 @@ class Policy:
     path_steps: int = 20  # of one local search
     path_checked: int = 8  # paths that are searched harder
     search_dims: int = 6  # with more, every turn looks for a first feasible point
+    # other hills
+    hill_near: float = 1e-3  # of each other, evaluations at the end of a search
+    hill_radius: float = 0.25  # of a hill's top, in length scales
+    hill_apart: float = 0.3  # of each other, starts of climbs
+    hill_climbs: int = 24  # at most
+    hill_tops: int = 3  # that are enough
+    hill_effort: int = 1200  # climbs, each for all variables of all functions, at most
     # proof steps
     proof_dims: int = 3  # real dimensions, at most
     proof_points: int = 2048  # that are looked at besides the candidates

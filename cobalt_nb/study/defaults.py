@@ -53,6 +53,7 @@ VARIANTS = {
     "warp-all": Variant("every constraint is warped", Policy(heavy=1.0, bend=-math.inf)),
     "no-proof": Variant("idle steps explore and do not prove", Policy(proof_dims=0)),
     "no-refine": Variant("no last digits by differences", Policy(refine_gain=-math.inf)),
+    "no-hills": Variant("no other hill where a search has ended", Policy(hill_near=-1.0)),
     "tail": Variant("poor values of the objective may be bent", Policy(tail=True)),
     "beta-0.25": Variant("narrower bounds when exploring", settings={"beta": 0.25}),
     "beta-4": Variant("wider bounds when exploring", settings={"beta": 4.0}),
