@@ -16,7 +16,7 @@ from .records import Suggestion
 from .step import Step, score, suggested
 
 # %% auto #0
-__all__ = ['ended', 'at_top', 'heights', 'climbs', 'other_tops', 'another_hill']
+__all__ = ['ended', 'at_top', 'presumed_height', 'climbs', 'other_tops', 'another_hill']
 
 # %% ../nbs/optimizer/hills.ipynb #bc114127
 def ended(step: Step) -> Tensor:
@@ -35,7 +35,7 @@ def at_top(step: Step, tops: Tensor, points: Tensor) -> Tensor:
     return near.any(dim=1)
 
 # %% ../nbs/optimizer/hills.ipynb #99407cbc
-def heights(step: Step, points: Tensor, hopeful: bool) -> Tensor:
+def presumed_height(step: Step, points: Tensor, hopeful: bool) -> Tensor:
     "The height (m,) of the `points` (m, d), −∞ where they do not seem to be feasible."
     z, posteriors = step.models.policy.kappa, step.posteriors_at(points)
     bounds = step.models.bounds(posteriors, z**2)
@@ -58,7 +58,7 @@ def other_tops(step: Step, tops: Tensor, hopeful: bool) -> list[Peak]:
     optimism, slack = (z, z) if hopeful else (0.0, -z)
     points = torch.cat([step.points, step.archive.cube])
     points = points[~at_top(step, tops, points)]
-    height = heights(step, points, hopeful)
+    height = presumed_height(step, points, hopeful)
     order, found = height.argsort(descending=True)[: int((height > -math.inf).sum())], list[Peak]()
     for start in apart(points, order, climbs(step), policy.hill_apart):
         end = step.polish(start, optimism, slack, policy.proof_precision)
