@@ -175,7 +175,7 @@ def highest(step: Step, beta: float) -> tuple[list[Peak], float]:
     found = peaks(starts, climb, lambda x: score(step, x, root, root))
     return found, float((upper >= step.incumbent_mean).double().mean())
 
-
+# %% ../nbs/optimizer/box.ipynb #76bec916
 def gap_between(step: Step, low: float, high: float) -> float:
     "How much better `high` is than `low`, both on the model's scale, in the user's units."
     ends = torch.tensor([low, high], dtype=torch.float64)
@@ -241,7 +241,7 @@ def practical(step: Step, beta: float, turn: int) -> Suggestion:
         return leap
     return (prove(step) if gain <= policy.proof_gain else found) or leap
 
-
+# %% ../nbs/optimizer/box.ipynb #707cbd29
 def look_for_one(step: Step, beta: float, turn: int) -> Suggestion:
     "Towards a first feasible point: by the boundaries in turn, or in many dimensions always."
     many = free_columns(step.space).sum() > step.models.policy.search_dims
