@@ -32,7 +32,7 @@ from cobalt_nb.study.textbook import (
 # %% auto #0
 __all__ = ['HARTMANN_A', 'HARTMANN_P', 'TASK_CASES', 'LITERATURE', 'KINDS', 'NOISY_KINDS', 'CASES', 'OPTIMA', 'fourier_function',
            'joint_thresholds', 'Draw', 'Gramacy', 'Townsend', 'Hartmann', 'Beam', 'Case', 'drawn_cases',
-           'local_optimum', 'best_known', 'stored_optima', 'read_optima']
+           'local_optimum', 'promising', 'best_known', 'stored_optima', 'read_optima']
 
 # %% ../../nbs/study/problems.ipynb #97ef810a
 def fourier_function(
@@ -256,14 +256,21 @@ def local_optimum(problem: Task, start: Tensor, scale: Tensor, margin: float = 1
     return climb(scaled, start, margin, steps=200)
 
 # %% ../../nbs/study/problems.ipynb #dfe9243a
+def promising(found: Tensor, scale: Tensor) -> list[Tensor]:
+    "Orders of points with objective and slacks `found` (m, 1 + K): feasible, and nearly feasible."
+    value, lacking = found[:, 0], (-found[:, 1:] / scale[1:]).clamp_min(0).amax(dim=1)
+    feasible = torch.where(lacking == 0, value, -math.inf).argsort(descending=True)
+    nearly = (value / scale[0] - 2 * lacking).argsort(descending=True)
+    return [feasible[: min(int((lacking == 0).sum()), 2000)], nearly[:2000]]
+
+# %% ../../nbs/study/problems.ipynb #11d939e2
 def best_known(problem: Task, starts: int = 40, n: int = 2**15) -> tuple[float, dict[str, float]]:
-    "The best feasible value of `starts` searches from the best of `n` points, and its point."
+    "The best feasible value of searches, `starts` of each kind, from `n` points, and its point."
     cube = cast(Box, problem.space).sobol(n, seed=7)
     found = objective_and_slacks(problem, cube)
     ok = (found[:, 1:] >= 0).all(dim=1)
     scale = torch.cat([found[ok, 0].std()[None], found[:, 1:].abs().median(dim=0).values])
-    order = torch.where(ok, found[:, 0], -math.inf).argsort(descending=True)
-    first = apart(cube, order[: min(int(ok.sum()), 2000)], starts)
+    first = [x for order in promising(found, scale) for x in apart(cube, order, starts)]
     ends = problem.space.decode(
         torch.stack([*first, *(local_optimum(problem, start, scale) for start in first)])
     )
