@@ -43,7 +43,7 @@ from ..threads import one_thread
 __all__ = ['FIRST', 'SLACK', 'OTHER_DELTAS', 'ASKED', 'KEYS', 'COUNTED', 'FILE', 'COLUMNS', 'COUNTS', 'LINES', 'MARKERS',
            'judged', 'tallied', 'share', 'part_of', 'append', 'load_rows', 'Plan', 'one_run', 'measure_runs',
            'chosen_rows', 'as_part', 'main', 'load_counts', 'as_rows', 'pooled', 'plot_calibration', 'plot_certainty',
-           'promises']
+           'promises', 'misled']
 
 # %% ../../nbs/study/certainty.ipynb #e03538b2
 FIRST = 2000  # the first seed that is reported; 0 to 99 are for choices
@@ -356,6 +356,14 @@ def promises(counts: pd.DataFrame) -> pd.DataFrame:
             lines.append((what, "at least 0.5", half, half >= 0.5))
     frame = pd.DataFrame(lines, columns=["what", "asked", "counted", "met"])
     return frame.assign(counted=frame["counted"].map("{:.3g}".format))
+
+# %% ../../nbs/study/certainty.ipynb #443b6979
+def misled(rows: pd.DataFrame) -> pd.DataFrame:
+    "How many certificates of each row said certified at the usual risk, and how many were wrong."
+    usual = judged(rows[(rows["delta"] == RISK) & rows["evaluations"].isin(CHECKPOINTS)])
+    said = usual[usual["certified"]].groupby("row", sort=False)["wrong"]
+    found = pd.DataFrame({"certified": said.size(), "wrong": said.sum().astype(int)})
+    return found.reindex([row for row in ROWS if row in found.index])
 
 # %% ../../nbs/study/certainty.ipynb #be1763b6
 #|eval: false

@@ -163,7 +163,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=["tasks", "wide"],
         help="groups (tasks, wide, fresh) or names",
     )
-    parser.add_argument("--seeds", type=int, default=3, help="how many seeds, from 0")
+    parser.add_argument("--seeds", type=int, default=3, help="how many seeds")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument(
         "--evaluations",
         type=int,
@@ -179,9 +180,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         names = chosen_cases(args.problems)
     except ValueError as error:
         parser.error(str(error))
-    sweep(
-        args.variants, names, range(args.seeds), args.out, args.optima, args.evaluations, args.quiet
-    )
+    seeds = range(args.first, args.first + args.seeds)
+    sweep(args.variants, names, seeds, args.out, args.optima, args.evaluations, args.quiet)
     return 0
 
 # %% ../../nbs/study/defaults.ipynb #e8111232
