@@ -71,7 +71,7 @@ def plot_steps(runs: pd.DataFrame, ends: dict[str, int]) -> Figure:
         sns.scatterplot(marks, x="without", y="with", s=40, ax=ax)
         for _, mark in marks[marks["count"] > 1].iterrows():
             label, place = f"{mark['count']:.0f} problems", (mark["without"], mark["with"])
-            ax.annotate(label, place, (8, 8), textcoords="offset points", fontsize=8)
+            ax.annotate(label, place, (10, -3), textcoords="offset points", fontsize=8)
         ax.set(xscale="log", yscale="log", xlim=(FLOOR / 3, 20), ylim=(FLOOR / 3, 20))
         what = {"no-proof": "proofs", "no-hills": "other hills"}[variant]
         ax.set(xlabel=f"regret after {at}, without {what}", ylabel=f"with {what}")
