@@ -247,5 +247,7 @@ if __name__ == "__main__":
 
 # %% ../../nbs/study/defaults.ipynb #4ce6c29a
 __all__ = [
+    "load_runs",
     "save_runs",
+    "sweep",
 ]  # what other rooms and users rely on

@@ -5,7 +5,10 @@
 # %% ../../nbs/study/steps.ipynb #515e3f38
 from __future__ import annotations
 
+import argparse
 import math
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -14,11 +17,13 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from .defaults import load_runs
+from .defaults import load_runs, sweep
+from .problems import CASES
 from .store import labelled, load, unpack_trials
 
 # %% auto #0
-__all__ = ['TODAY', 'RUNS', 'FLOOR', 'two_releases', 'progress', 'paired', 'verdict', 'plot_steps']
+__all__ = ['TODAY', 'RUNS', 'FIRST', 'KNOWN_TO', 'two_releases', 'progress', 'problems', 'main', 'with_and_without', 'verdict',
+           'plot_steps']
 
 # %% ../../nbs/study/steps.ipynb #85ebfba3
 TODAY = Path("nbs/results/today.pack.gz")  # the trials of this chapter
@@ -38,16 +43,35 @@ def progress(rows: pd.DataFrame, at: int) -> pd.DataFrame:
     table = pd.DataFrame({"median": chosen.median(), "worst": chosen.max()}).unstack()
     return table.reindex(rows["task"].unique())
 
+# %% ../../nbs/study/steps.ipynb #d5e0990e
+RUNS, FIRST = Path("nbs/results/steps.csv.gz"), 800  # the runs, and their first seed
+
+
+def problems(few: bool) -> list[str]:
+    "The problems without noise in at most three dimensions, or in more."
+    quiet = {name: case for name, case in CASES.items() if not case.noise}
+    return [name for name, case in quiet.items() if (case.make().dim <= 3) == few]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    "The command line."
+    what = "Runs with and without proofs, and with and without other hills."
+    top = argparse.ArgumentParser(prog="python -m cobalt_nb.study.steps", description=what)
+    top.add_argument("--out", type=Path, default=RUNS, help="the runs (default: %(default)s)")
+    out, three, one = top.parse_args(argv).out, range(FIRST, FIRST + 3), range(FIRST, FIRST + 1)
+    sweep(["default", "no-proof"], problems(few=True), three, out, evaluations=50)
+    sweep(["default", "no-hills"], problems(few=False), one, out, evaluations=100)
+    return 0
+
 # %% ../../nbs/study/steps.ipynb #0db92c93
-RUNS = Path("nbs/results/steps.csv.gz")
-FLOOR = 1e-8  # a smaller regret means nothing, since optima are not known better
+KNOWN_TO = 1e-8  # a smaller regret means nothing, since optima are not known better
 
 
-def paired(runs: pd.DataFrame, variant: str, at: int) -> pd.DataFrame:
+def with_and_without(runs: pd.DataFrame, variant: str, at: int) -> pd.DataFrame:
     "Median regrets with and without a step after `at` evaluations, on the seeds that both have."
     some = runs[(runs["evaluations"] == at) & runs["variant"].isin(["default", variant])]
     wide = some.pivot(index=["problem", "seed"], columns="variant", values="regret").dropna()
-    wide = wide.clip(lower=FLOOR).replace(math.inf, 10.0)
+    wide = wide.clip(lower=KNOWN_TO).replace(math.inf, 10.0)
     groups = wide.groupby("problem", sort=False)
     table = groups.median().rename(columns={"default": "with", variant: "without"})
     return table.assign(seeds=groups.size())[["with", "without", "seeds"]]
@@ -65,17 +89,28 @@ def plot_steps(runs: pd.DataFrame, ends: dict[str, int]) -> Figure:
     "Median regrets with a step against those without it; a number: so many problems in one place."
     fig, axes = plt.subplots(1, len(ends), figsize=(3.4 * len(ends), 3.2), layout="constrained")
     for ax, (variant, at) in zip(np.atleast_1d(axes), ends.items()):
-        places = 10 ** np.log10(paired(runs, variant, at)[["without", "with"]]).round(1)
+        places = 10 ** np.log10(with_and_without(runs, variant, at)[["without", "with"]]).round(1)
         marks = places.value_counts().reset_index()
-        ax.plot([FLOOR, 10], [FLOOR, 10], color="0.4", lw=0.8, ls="--")
+        ax.plot([KNOWN_TO, 10], [KNOWN_TO, 10], color="0.4", lw=0.8, ls="--")
         sns.scatterplot(marks, x="without", y="with", s=40, ax=ax)
         for _, mark in marks[marks["count"] > 1].iterrows():
             label, place = f"{mark['count']:.0f} problems", (mark["without"], mark["with"])
             ax.annotate(label, place, (10, -3), textcoords="offset points", fontsize=8)
-        ax.set(xscale="log", yscale="log", xlim=(FLOOR / 3, 20), ylim=(FLOOR / 3, 20))
+        ax.set(xscale="log", yscale="log", xlim=(KNOWN_TO / 3, 20), ylim=(KNOWN_TO / 3, 20))
         what = {"no-proof": "proofs", "no-hills": "other hills"}[variant]
         ax.set(xlabel=f"regret after {at}, without {what}", ylabel=f"with {what}")
     return fig
 
 # %% ../../nbs/study/steps.ipynb #481709bd
-__all__ = ["paired", "plot_steps", "progress", "two_releases", "verdict"]  # what others rely on
+__all__ = [
+    "with_and_without",
+    "plot_steps",
+    "progress",
+    "two_releases",
+    "verdict",
+]  # what others rely on
+
+# %% ../../nbs/study/steps.ipynb #59f03e1d
+#|eval: false
+if __name__ == "__main__":
+    sys.exit(main())
