@@ -13,17 +13,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.linalg.blas import dtrsm
 from torch import Tensor
 
-from .confidence import Bounds, beta_lemma
+from .confidence import beta_lemma
+from .local import correlation
 from .parameters import Categorical, Integer, Real
-from .posterior import RBF, GrowingFactor, Hyperparameters, curvature, radial_slope
+from .posterior import GrowingFactor, Hyperparameters, curvature, radial_slope
 from .spaces import Box
+from .threads import one_thread
 
 # %% auto #0
-__all__ = ['NET', 'REAL', 'CELLS', 'SHARE', 'MOST', 'Net', 'slope_variance', 'kernel_of_square', 'value_and_steps', 'CellBounds',
-           'can_be_proved', 'first_cells', 'combinations', 'real_columns', 'Side', 'Greatest', 'greatest_bound',
-           'limit', 'admission', 'halved', 'corners_where', 'shortest']
+__all__ = ['NET', 'REAL', 'CELLS', 'SHARE', 'MOST', 'Net', 'slope_variance', 'Corners', 'Ends', 'CellBounds', 'can_be_proved',
+           'first_cells', 'combinations', 'real_columns', 'Side', 'Greatest', 'greatest_bound', 'limit', 'admission',
+           'halved', 'shortest']
 
 # %% ../nbs/optimizer/bounding.ipynb #25042820
 NET = 24  # powers of two: the points of the net along each real axis
@@ -63,74 +66,84 @@ def slope_variance(hyper: Hyperparameters) -> float:
     origin = torch.zeros(1, len(hyper.lengthscale), dtype=torch.float64)
     return float(radial_slope(hyper, origin, origin)) / hyper.outputscale
 
-# %% ../nbs/optimizer/bounding.ipynb #4844eccc
-def kernel_of_square(hyper: Hyperparameters, square: Tensor) -> tuple[Tensor, Tensor]:
-    "$k$ and $-k'(r)/r$ at squared distances $r^2$ (m, n), in length scales."
-    if hyper.kernel == RBF:
-        k = (-0.5 * square).exp_().mul_(hyper.outputscale)
-        return k, k
-    a = (5 * square).sqrt_()
-    decay = (-a).exp_().mul_(hyper.outputscale)
-    return (1 + a + a.square() / 3) * decay, (5 / 3 + 5 / 3 * a) * decay
-
 # %% ../nbs/optimizer/bounding.ipynb #3d2e4dad
-def value_and_steps(
-    hyper: Hyperparameters, scaled: Tensor, Z: Tensor, R: Tensor, moves: Tensor
-) -> Tensor:
-    """The covariances (m, 1 + k, n) of value and steps at `Z` (m, d) with the data.
+class Corners(NamedTuple):
+    "The corners of cells that move along some columns: the signs of their steps."
 
-    `scaled` (d, n): where they are, in length scales; `R` (m, k): the steps along columns `moves`.
-    """
-    offset = scaled - (Z / hyper.lengthscale)[:, :, None]
-    k, slope = kernel_of_square(hyper, offset.square().sum(1))
-    J = torch.empty(len(Z), 1 + R.shape[1], scaled.shape[1], dtype=Z.dtype)
-    J[:, 0] = k
-    torch.mul(offset[:, moves].mul_(R[:, :, None]), slope[:, None], out=J[:, 1:])
-    return J
+    moves: np.ndarray  # (k,), the columns
+    signs: np.ndarray  # (1 + k, c), of the value, always 1, and of each step
+    pairs: np.ndarray  # ((1 + k)², c), their products
 
-# %% ../nbs/optimizer/bounding.ipynb #38d76963
+    @classmethod
+    def where(cls, real: np.ndarray) -> Corners:
+        "Of cells that are flat along the columns that are not `real` (d,)."
+        moves = np.flatnonzero(real)
+        corners = list(itertools.product((-1.0, 1.0), repeat=len(moves)))
+        signs = np.array([(1.0, *corner) for corner in corners]).T
+        return cls(moves, signs, (signs[:, None] * signs).reshape(-1, signs.shape[1]))
+
+# %% ../nbs/optimizer/bounding.ipynb #a5ed1190
+class Ends(NamedTuple):
+    "Lower and upper ends (m,) at the centres of cells, and over the whole of them."
+
+    lower: np.ndarray
+    upper: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+
+
 class CellBounds:
     "The bounds of one function at points and over cells, `slack` wider than $\\beta^{1/2}$ says."
 
     def __init__(self, factor: GrowingFactor, beta: float, slack: float = 0.0):
         self.factor, self.hyper, self.root, self.slack = factor, factor.hyper, beta**0.5, slack
-        self.scaled = (factor.X / self.hyper.lengthscale).T.contiguous()
-        self.slope = self.hyper.outputscale * slope_variance(self.hyper)
-        size = float(factor.z.norm()) + self.root
-        scale = math.sqrt(self.hyper.outputscale)
-        self.bend = 0.5 * scale * curvature(self.hyper.kernel) * size
+        self.ell, self.variance = self.hyper.lengthscale.numpy(), self.hyper.outputscale
+        self.scaled = (factor.X.numpy() / self.ell).T
+        self.L, self.z = np.asfortranarray(factor.L.numpy()), factor.z.numpy()
+        self.slope = self.variance * slope_variance(self.hyper)
+        size = float(np.linalg.norm(self.z)) + self.root
+        self.bend = 0.5 * math.sqrt(self.variance) * curvature(self.hyper.kernel) * size
 
-    def taylor(self, Z: Tensor, R: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
+    def covariances(self, Z: np.ndarray, R: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        "$J$ (m, 1 + k, n): of value and steps `R` (m, k) along `moves` at `Z` (m, d) with data."
+        offset = self.scaled - (Z / self.ell)[:, :, None]
+        k, tilt = correlation(self.hyper.kernel, np.einsum("mdn,mdn->mn", offset, offset))
+        J = np.empty((len(Z), 1 + len(moves), self.factor.n))
+        np.multiply(self.variance, k, out=J[:, 0])
+        np.multiply(offset[:, moves], (self.variance * R)[:, :, None], out=J[:, 1:])
+        J[:, 1:] *= tilt[:, None]
+        return J
+
+    def taylor(
+        self, Z: np.ndarray, R: np.ndarray, moves: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         "Mean (m, 1 + k) and covariance (m, 1 + k, 1 + k) of value and steps at `Z` (m, d)."
-        J = value_and_steps(self.hyper, self.scaled, Z, R, moves)
-        rows = J.view(-1, self.factor.n)
-        V = torch.linalg.solve_triangular(self.factor.L.T, rows, upper=True, left=False)
-        mean = (V @ self.factor.z).view(J.shape[:2])
+        J = self.covariances(Z, R, moves)
+        rows = J.reshape(-1, self.factor.n).T
+        V = dtrsm(1.0, self.L, rows, lower=1, overwrite_b=1).T.reshape(J.shape)
+        mean, C = V @ self.z, V @ -V.transpose(0, 2, 1)
         mean[:, 0] += self.hyper.mean
-        C = torch.bmm(V.view(J.shape), V.view(J.shape).mT).neg_()
-        C[:, 0, 0] += self.hyper.outputscale
-        C.diagonal(dim1=1, dim2=2)[:, 1:].add_(R.square(), alpha=self.slope)
+        C[:, 0, 0] += self.variance
+        steps = np.arange(1, J.shape[1])
+        C[:, steps, steps] += self.slope * R**2
         return mean, C
 
-    def __call__(self, Z: Tensor, H: Tensor, corners: Tensor) -> tuple[Bounds, Bounds]:
-        "Bounds (m,) at the centres `Z` (m, d), and over the cells with half sides `H` (m, d)."
-        moves = corners.any(0).nonzero()[:, 0]
-        signs = torch.cat([torch.ones_like(corners[:, :1]), corners[:, moves]], dim=1)
-        R = (H / self.hyper.lengthscale)[:, moves]
-        parts = [self.some(*part, moves, signs) for part in zip(Z.split(1000), R.split(1000))]
-        lower, upper, least, most = torch.cat(parts, dim=1)
-        return Bounds(lower, upper), Bounds(least, most)
+    def __call__(self, Z: np.ndarray, H: np.ndarray, corners: Corners) -> Ends:
+        "The ends over cells with the centres `Z` (m, d) and the half sides `H` (m, d)."
+        R, few = (H / self.ell)[:, corners.moves], range(0, len(Z), 1000)
+        parts = [self.some(Z[i : i + 1000], R[i : i + 1000], corners) for i in few]
+        return parts[0] if len(parts) == 1 else Ends(*map(np.concatenate, zip(*parts)))
 
-    def some(self, Z: Tensor, R: Tensor, moves: Tensor, signs: Tensor) -> Tensor:
-        "Both ends at the centres and over the cells, (4, m), for a few of them."
-        mean, C = self.taylor(Z, R, moves)
-        pairs = (signs[:, :, None] * signs[:, None]).reshape(len(signs), -1)
-        middle, variance = mean @ signs.T, C.view(len(Z), -1) @ pairs.T
-        radius = self.root * variance.clamp_min_(0).sqrt_()
-        beyond = self.bend * R.square().sum(1) + self.slack
-        value, width = mean[:, 0], self.root * C[:, 0, 0].clamp_min(0).sqrt() + self.slack
-        least, most = (middle - radius).amin(1) - beyond, (middle + radius).amax(1) + beyond
-        return torch.stack([value - width, value + width, least, most])
+    def some(self, Z: np.ndarray, R: np.ndarray, corners: Corners) -> Ends:
+        "The same for a few cells, whose half sides in length scales are `R` (m, k)."
+        mean, C = self.taylor(Z, R, corners.moves)
+        middle, variance = mean @ corners.signs, C.reshape(len(Z), -1) @ corners.pairs
+        radius = self.root * np.sqrt(np.maximum(variance, 0.0, out=variance))
+        beyond = self.bend * (R**2).sum(axis=1) + self.slack
+        value = mean[:, 0]
+        width = self.root * np.sqrt(np.maximum(C[:, 0, 0], 0.0)) + self.slack
+        least, most = (middle - radius).min(axis=1) - beyond, (middle + radius).max(axis=1) + beyond
+        return Ends(value - width, value + width, least, most)
 
 # %% ../nbs/optimizer/bounding.ipynb #5822c8b4
 REAL, CELLS = 3, 512  # the most real parameters, and combinations of the others, for a proof
@@ -142,13 +155,13 @@ def can_be_proved(space: Box) -> bool:
     return real <= REAL and combinations(space) <= CELLS
 
 
-def first_cells(space: Box) -> tuple[Tensor, Tensor]:
+def first_cells(space: Box) -> tuple[np.ndarray, np.ndarray]:
     "Centres and half sides (m, d) of the cells that make up a box."
     kinds = space.parameters.values()
     options = [np.full((1, 1), 0.5) if isinstance(k, Real) else k.encode(_values(k)) for k in kinds]
     rows = [np.concatenate(parts) for parts in itertools.product(*options)]
-    centres = torch.from_numpy(np.stack(rows))
-    return centres, (0.5 * real_columns(space)).expand_as(centres).clone()
+    centres = np.stack(rows)
+    return centres, np.broadcast_to(0.5 * real_columns(space).numpy(), centres.shape).copy()
 
 
 def combinations(space: Box) -> float:
@@ -176,9 +189,9 @@ class Side(NamedTuple):
     low: float
     high: float
 
-    def admits(self, bounds: Bounds) -> Tensor:
-        "Whether each of some `bounds` (m,) leaves a chance to meet the interval."
-        return (bounds.upper >= self.low) & (bounds.lower <= self.high)
+    def admits(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        "Whether bounds with these ends (m,) leave a chance to meet the interval: (m,)."
+        return (upper >= self.low) & (lower <= self.high)
 
 
 class Greatest(NamedTuple):
@@ -197,11 +210,10 @@ class Greatest(NamedTuple):
 SHARE, MOST = 0.2, 16000  # of the gap that a proof may leave, and the most cells
 
 
-@torch.inference_mode()
 def greatest_bound(
     objective: CellBounds,
     sides: Sequence[Side],
-    cells: tuple[Tensor, Tensor],
+    cells: tuple[np.ndarray, np.ndarray],
     reached: float = -math.inf,
     best: float = -math.inf,
     enough: float = 0.0,
@@ -212,18 +224,19 @@ def greatest_bound(
     `best` is the value of the best evaluation; it ends within `enough` of the greatest one.
     """
     (Z, H), count = cells, 0
-    corners, ell = corners_where((H > 0).any(0)), shortest([objective, *(s.bounds for s in sides)])
-    while len(Z):
-        count += len(Z)
-        at, over = objective(Z, H, corners)
-        live = over.upper > limit(reached, best, enough)
-        Z, H, value, most = Z[live], H[live], at.upper[live], over.upper[live]
-        admitted, possible = admission(sides, Z, H, corners)
-        reached = max([reached, *value[admitted].tolist()])
-        live = possible & (most > limit(reached, best, enough))
-        if count + 2 * int(live.sum()) > cells_at_most:
-            return Greatest(float(most[live].max()), reached, count)
-        Z, H = halved(Z[live], H[live], ell)
+    corners, ell = Corners.where(H.max(axis=0)), shortest(objective, sides)
+    with one_thread:
+        while len(Z):
+            count += len(Z)
+            ends = objective(Z, H, corners)
+            live = ends.most > limit(reached, best, enough)
+            Z, H, value, most = Z[live], H[live], ends.upper[live], ends.most[live]
+            admitted, possible = admission(sides, Z, H, corners)
+            reached = float(value[admitted].max(initial=reached))
+            live = possible & (most > limit(reached, best, enough))
+            if count + 2 * int(live.sum()) > cells_at_most:
+                return Greatest(float(most[live].max()), reached, count)
+            Z, H = halved(Z[live], H[live], ell)
     return Greatest(limit(reached, best, enough), reached, count)
 
 
@@ -234,38 +247,32 @@ def limit(reached: float, best: float, enough: float) -> float:
 
 # %% ../nbs/optimizer/bounding.ipynb #8f99be73
 def admission(
-    sides: Sequence[Side], Z: Tensor, H: Tensor, corners: Tensor
-) -> tuple[Tensor, Tensor]:
+    sides: Sequence[Side], Z: np.ndarray, H: np.ndarray, corners: Corners
+) -> tuple[np.ndarray, np.ndarray]:
     "Whether all `sides` admit the centres `Z` (m, d), and some point of each cell: both (m,)."
-    admitted = torch.ones(len(Z), dtype=torch.bool)
-    possible = admitted.clone()
+    admitted = np.ones(len(Z), dtype=bool)
+    possible = admitted.copy()
     for side in sides:
-        some = possible.nonzero()[:, 0]
+        some = np.flatnonzero(possible)
         if len(some):
-            at, over = side.bounds(Z[some], H[some], corners)
-            admitted[some] &= side.admits(at)
-            possible[some] = side.admits(over)
+            ends = side.bounds(Z[some], H[some], corners)
+            admitted[some] &= side.admits(ends.lower, ends.upper)
+            possible[some] = side.admits(ends.least, ends.most)
     return admitted & possible, possible
 
 
-def halved(Z: Tensor, H: Tensor, ell: Tensor) -> tuple[Tensor, Tensor]:
+def halved(Z: np.ndarray, H: np.ndarray, ell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Each cell (m, d) as two, cut along the side that is longest in length scales `ell` (d,)."
-    row, side = torch.arange(len(Z)), (H / ell).argmax(1)
-    half, step = H.clone(), torch.zeros_like(H)
+    row, side = np.arange(len(Z)), (H / ell).argmax(axis=1)
+    half, step = H.copy(), np.zeros_like(H)
     half[row, side] /= 2
     step[row, side] = half[row, side]
-    return torch.cat([Z - step, Z + step]), torch.cat([half, half])
+    return np.concatenate([Z - step, Z + step]), np.concatenate([half, half])
 
 
-def corners_where(real: Tensor) -> Tensor:
-    "The corners (c, d) of the cube from −1 to 1, flat along the columns that are not `real` (d,)."
-    ends = [(-1.0, 1.0) if moves else (0.0,) for moves in real]
-    return torch.tensor(list(itertools.product(*ends)), dtype=torch.float64)
-
-
-def shortest(functions: Sequence[CellBounds]) -> Tensor:
-    "The shortest length scale (d,) along each axis."
-    return torch.stack([one.hyper.lengthscale for one in functions]).amin(0)
+def shortest(objective: CellBounds, sides: Sequence[Side]) -> np.ndarray:
+    "The shortest length scale (d,) of any function along each axis."
+    return np.min([objective.ell, *(side.bounds.ell for side in sides)], axis=0)
 
 # %% ../nbs/optimizer/bounding.ipynb #f30ac1e6
 __all__ = [

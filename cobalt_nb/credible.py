@@ -14,16 +14,19 @@ from typing import NamedTuple
 import numpy as np
 import scipy.optimize
 import torch
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from .fit import OUTPUTSCALE_PRIOR, log_posterior, lognormal
+from .fit import NOISE_PRIOR, log_posterior, log_priors, lognormal, own_noise
+from .local import correlation
 from .models import Models
 from .posterior import Hyperparameters
 from .surrogate import Surrogate
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['LEAST_NOISE', 'DRAW_POINTS', 'Density', 'LEAPS', 'LEAP', 'Draw', 'SPREAD', 'draws_for', 'at', 'hyper_density',
-           'mode_and_scale', 'Place', 'hamiltonian_path', 'hyper_draws', 'with_mean', 'shortened', 'supposing']
+__all__ = ['LEAST_NOISE', 'DRAW_POINTS', 'Density', 'JITTERS', 'LEAPS', 'LEAP', 'Draw', 'SPREAD', 'draws_for', 'at',
+           'PairEvidence', 'hyper_density', 'mode_and_scale', 'Place', 'hamiltonian_path', 'hyper_draws', 'with_mean',
+           'shortened', 'supposing']
 
 # %% ../nbs/optimizer/credible.ipynb #b3d38429
 def draws_for(risk: float) -> int:
@@ -43,21 +46,65 @@ def at(surrogate: Surrogate, u: np.ndarray) -> Hyperparameters:
     ell = torch.tensor(lengthscale, dtype=torch.float64)
     return replace(surrogate.hyper, lengthscale=ell, outputscale=outputscale)
 
+# %% ../nbs/optimizer/credible.ipynb #d8bc220a
+JITTERS = (0.0, *(10.0**power for power in range(-10, 1)))  # shares of the variance
 
+
+class PairEvidence:
+    "The log evidence of `y` (n,) at `X` (n, d) for variances `noise` (n,), with its slopes."
+
+    def __init__(self, kernel: str, X: np.ndarray, y: np.ndarray, noise: np.ndarray):
+        self.kernel, self.noise, self.n = kernel, noise, len(y)
+        self.right = np.stack([y, np.ones_like(y)], axis=1)
+        a, b = np.tril_indices(self.n, -1)
+        self.squares = ((X[a] - X[b]) ** 2).T  # (d, n (n - 1) / 2)
+        self.pairs = self.n * b + a  # where they are in a matrix in Fortran's order
+
+    def factor(self, covariance: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        "The Cholesky factor (n, n) for these pairs and this diagonal (n,), if need be with jitter."
+        for jitter in JITTERS:
+            K = np.zeros(self.n**2)
+            K[self.pairs], K[:: self.n + 1] = covariance, variance + jitter * variance.mean()
+            L, failed = dpotrf(K.reshape(self.n, self.n).T, lower=1, overwrite_a=1)
+            if not failed:
+                return L
+        raise ValueError("no Cholesky factor: the matrix is not a finite covariance")
+
+    def __call__(self, u: np.ndarray) -> tuple[float, np.ndarray]:
+        "Its value and gradient (d + 1,) at $u$."
+        rate, s2 = np.exp(-2 * u[:-1]), math.exp(u[-1])
+        k, tilt = correlation(self.kernel, rate @ self.squares)
+        L = self.factor(s2 * k, s2 + self.noise)
+        y, (Ky, K1) = self.right[:, 0], dpotrs(L, self.right, lower=1)[0].T
+        mean = Ky.sum() / K1.sum()
+        alpha = Ky - mean * K1
+        height = np.log(L.diagonal()).sum() + 0.5 * len(y) * math.log(2 * math.pi)
+        value = -0.5 * (y - mean) @ alpha - height
+        P = dpotri(L, lower=1, overwrite_c=1)[0]
+        W = (np.outer(alpha, alpha) - P.T).ravel()[self.pairs]
+        lengths = s2 * rate * (self.squares @ (W * tilt))
+        scale = s2 * (W @ k + 0.5 * (alpha @ alpha - P.trace()))
+        return float(value), np.append(lengths, scale)
+
+# %% ../nbs/optimizer/credible.ipynb #7a75a55a
 def hyper_density(surrogate: Surrogate, spread: float = 1.0) -> Density:
     "The log density of the hyperparameters given a surrogate's data."
-    n = len(surrogate.y)
+    n, fitted = len(surrogate.y), surrogate.hyper
     some = torch.linspace(0, n - 1, min(n, DRAW_POINTS), dtype=torch.float64).round().long()
     X, y, told = surrogate.X[some], surrogate.targets[some], surrogate.told
     told = None if told is None else told[some]
+    kept = replace(fitted, noise=max(fitted.noise, LEAST_NOISE))
+    noise = own_noise(kept, X, told)
+    of_pairs = PairEvidence(fitted.kernel, X.numpy(), y.numpy(), noise.numpy())
+    location, width = (part[:-2] for part in log_priors(X.shape[1]))
+    of_noise = float(lognormal(np.log(kept.noise), *NOISE_PRIOR)[0])  # the same everywhere
 
     def density(u: np.ndarray) -> tuple[float, np.ndarray]:
-        hyper = at(surrogate, u)
-        hyper = replace(hyper, noise=max(hyper.noise, LEAST_NOISE))
-        value, _, gradient = log_posterior(hyper, X, y, told)
-        old, slope = lognormal(u[-1], *OUTPUTSCALE_PRIOR)
-        gradient = np.append(gradient[:-2] + 1, gradient[-1] - slope - u[-1] / spread**2)
-        return value + u[:-1].sum() - float(old) - 0.5 * (u[-1] / spread) ** 2, gradient
+        value, gradient = of_pairs(u)
+        prior, slope = lognormal(u[:-1], location, width)
+        scale = u[-1] / spread
+        value += prior.sum() + of_noise + u[:-1].sum() - 0.5 * scale**2
+        return value, gradient + np.append(slope + 1, -scale / spread)
 
     return density
 

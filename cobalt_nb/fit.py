@@ -297,6 +297,7 @@ __all__ = [
     "FIT_NOISE_FLOOR",
     "HEAVY",
     "log_posterior",
+    "log_priors",
     "lognormal",
     "Noise",
     "NOISE_PRIOR",
