@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import scipy.optimize
 import torch
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from .labels import NEAREST, Labels
 from .models import Policy
 from .posterior import RBF, GrowingFactor
 from .spaces import Box, Real
-from .threads import one_thread
+from .sqp import Smooth, least
 
 # %% auto #0
 __all__ = ['PointModel', 'PointModels', 'FEW', 'ROUNDS', 'BROKEN', 'cloud', 'candidates', 'apart', 'correlation',
@@ -180,18 +179,10 @@ class LocalSearch:
 
     def end(self, x: np.ndarray, bounds: np.ndarray, steps: int, precision: float) -> np.ndarray:
         "The end (d,) of a search from `x` (d,) within `bounds` (d, 2)."
-        rule = {"type": "ineq", "fun": self.room, "jac": self.room_slope}
-        with one_thread:
-            end = scipy.optimize.minimize(
-                self.loss,
-                x,
-                jac=True,
-                method="SLSQP",
-                bounds=bounds,
-                constraints=[rule] if self.sides or self.chances else [],
-                options={"maxiter": steps, "ftol": precision},
-            )
-        return np.clip(end.x if np.isfinite(end.x).all() else x, *bounds.T)
+        rooms = len(self.sides) + len(self.chances)
+        problem = Smooth(self.loss, self.room, self.room_slope, rooms)
+        found = least(problem, x, bounds, steps, precision)
+        return np.clip(found if np.isfinite(found).all() else x, *bounds.T)
 
 # %% ../nbs/optimizer/local.ipynb #d2bc042d
 FEW, ROUNDS = 8, 4  # constraints that any search looks at; and how often some are added
