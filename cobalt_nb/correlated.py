@@ -200,10 +200,10 @@ class CorrelatedModels(Models):
             parts.append((one.X, which, (one.targets - shift) / gain, noise))
         return Rows(*(torch.cat(part) for part in zip(*parts)))
 
-    def posteriors(self, candidates: Tensor) -> dict[str, Any]:
-        "The posterior of every function at `candidates` (m, d)."
+    def posteriors(self, candidates: Tensor, around: Tensor | None = None) -> dict[str, Any]:
+        "The posterior of every function at `candidates` (m, d); one for all takes all rows."
         if self.joint is None:
-            return super().posteriors(candidates)
+            return super().posteriors(candidates, around)
         rows, leaders = self.rows(), self.leaders
         at = JointPosterior(self.joint, rows, candidates, self.solved(rows))
         found: dict[str, Any] = {}

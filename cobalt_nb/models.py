@@ -129,6 +129,8 @@ class Policy:
     global_points: int = 1024
     cloud_points: int = 100
     polish_steps: int = 40
+    step_points: int = 400  # observations that a step in many dimensions looks at, at least
+    step_each: int = 25  # and for each dimension
     apart: float = 0.01  # of an exploring query from every pending one
     # the practical cycle
     kappa: float = 1.0  # standard deviations inside the limits when exploiting
@@ -346,9 +348,21 @@ class Models:
         "The bounds (m,) of the hidden constraint at `points` (m, d); none if nothing ever failed."
         return {WORKS: self.works.bounds(points, beta)} if self.works else {}
 
-    def posteriors(self, candidates: Tensor) -> dict[str, CandidatePosterior]:
-        "The posterior of every function at `candidates` (m, d)."
-        return {name: one.posterior(candidates) for name, one in self.surrogates.items()}
+    def posteriors(
+        self, candidates: Tensor, around: Tensor | None = None
+    ) -> dict[str, CandidatePosterior]:
+        """The posterior of every function at `candidates` (m, d).
+
+        With `around` (d,), of many observations those near it count, and some of the others.
+        """
+        found, policy = {}, self.policy
+        most = max(policy.step_points, policy.step_each * candidates.shape[1])
+        for name, one in self.surrogates.items():
+            if around is None or len(one.y) <= most:
+                found[name] = one.posterior(candidates)
+            else:
+                found[name] = one.posterior(candidates, rows=one.rows_around(around, most))
+        return found
 
     def posterior(self, name: str, candidates: Tensor) -> CandidatePosterior:
         "The posterior of one function at `candidates` (m, d)."

@@ -109,6 +109,8 @@ class Step:
         allowed = self.allowed(drawn)
         self.points = drawn[allowed] if allowed.any() else drawn
         self.pending = pending
+        many = bool(free_columns(self.space).sum() > models.policy.search_dims)
+        self.around = self.incumbent if many else None  # which a long record is thinned around
         self._posteriors: dict[str, CandidatePosterior] = {}
         self._point_models: dict[str, PointPosterior] = {}
         hidden = models.works.distinct if self.least else []
@@ -129,7 +131,7 @@ class Step:
 
     def posteriors_at(self, points: Tensor) -> dict[str, CandidatePosterior]:
         "The posterior of every function at `points` (m, d), with what is pending."
-        found = self.models.posteriors(points)
+        found = self.models.posteriors(points, self.around)
         for query, x in zip(self.pending, self.waiting):
             for name in query.functions:
                 found[name].append(x)

@@ -294,12 +294,26 @@ class Surrogate:
         prior = lambda hyper: float(lognormal(np.log(hyper.noise), *NOISE_PRIOR)[0])
         return max(((value - prior(one), one) for value, one in found), key=lambda pair: pair[0])
 
-    def posterior(self, candidates: Tensor, capacity: int = 0) -> CandidatePosterior:
-        "The cached posterior at `candidates` (m, d), on the model's scale."
-        told = self.told
-        noise = None if told is None else own_noise(self.hyper, self.X, told)
-        seen = (self.hyper, self.X, self.targets, candidates, capacity)
+    def posterior(
+        self, candidates: Tensor, capacity: int = 0, rows: Tensor | None = None
+    ) -> CandidatePosterior:
+        """The cached posterior at `candidates` (m, d), on the model's scale.
+
+        With `rows` (k,), given these of the observations alone.
+        """
+        told, some = self.told, slice(None) if rows is None else rows
+        noise = None if told is None else own_noise(self.hyper, self.X, told)[some]
+        seen = (self.hyper, self.X[some], self.targets[some], candidates, capacity)
         return CandidatePosterior(*seen, noise=noise)
+
+    def rows_around(self, x: Tensor, most: int) -> Tensor:
+        "Positions of `most` observations: half nearest to `x` (d,), half spread over the others."
+        if len(self.y) <= most:
+            return torch.arange(len(self.y))
+        scaled = (self.X - x) / self.hyper.lengthscale
+        near, far = scaled.square().sum(1).argsort().tensor_split([most // 2])
+        others = torch.linspace(0, len(far) - 1, most - most // 2, dtype=torch.float64)
+        return torch.cat([near, far.sort().values[others.round().long()]]).sort().values
 
 # %% ../nbs/optimizer/surrogate.ipynb #11b44001
 __all__ = [
