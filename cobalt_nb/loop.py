@@ -35,12 +35,11 @@ import pandas as pd
 from .certificates import auto_tolerance
 from .markup import Raw, card
 from .mistakes import did_you_mean, whole_number
-from .models import estimates
+from .models import estimates, recommended
 from .optimizer import Cobalt
 from .parameters import copied
 from cobalt_nb.records import (
     Query,
-    best_index,
     checked_values,
     free_name,
     lacking_sentence,
@@ -162,7 +161,7 @@ def progress_bar(**options: Any) -> Any:
 def progress_text(opt: Cobalt, query: Query) -> str:
     "The best value, its feasibility and what is left to search, in a few words."
     guesses = estimates(opt.models, opt.archive)
-    best = best_index(opt.archive, guesses)
+    best = recommended(opt.models, opt.archive)
     met = violation(opt.problem, guesses)[best] == 0
     word = "best feasible" if met else "nothing feasible, least violating"
     value = guesses[opt.problem.objective][best]

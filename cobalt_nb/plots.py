@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .confidence import Bounds
 from .insight import with_columns
-from .models import estimates
+from .models import recommended
 from .optimizer import Cobalt
 from cobalt_nb.outlook import (
     Parameter,
@@ -49,7 +49,7 @@ from cobalt_nb.portraits import (
     plot_safer,
     plot_sensitivity,
 )
-from .records import best_index, best_so_far, seen_feasible
+from .records import best_so_far, seen_feasible
 from .results import Result
 from .scenes import Scene, acquisitions, draw_step, largest, plot_step, step_axes
 from .spaces import Box, Categorical, Pool, Problem
@@ -107,8 +107,8 @@ def model_bounds(opt: Cobalt, cube: Tensor, beta: float) -> dict[str, Bounds]:
 
 
 def best_point(opt: Cobalt) -> dict[str, Any]:
-    "The best feasible point that was evaluated, or the least violating one."
-    return opt.archive.points[best_index(opt.archive, estimates(opt.models, opt.archive))]
+    "The point that a result recommends."
+    return opt.archive.points[recommended(opt.models, opt.archive)]
 
 
 def history_of(source: Cobalt | Result) -> tuple[Problem, pd.DataFrame]:

@@ -28,11 +28,11 @@ from cobalt_nb.insight import (
     validated,
 )
 from .markup import shown
-from .models import Models, estimates
+from .models import Models, recommended
 from .optimizer import Cobalt
 from .outlook import Parameter, fitted, parameters, scale_axis
 from .parameters import Categorical, Integer
-from .records import Archive, best_index, feasible_column, seen_feasible
+from .records import Archive, feasible_column, seen_feasible
 from .results import Result, measured
 from .spaces import Problem
 from .style import COLOURS, PALETTE, around, legend_above, new_axes
@@ -66,8 +66,8 @@ def sitter(source: Cobalt | Result) -> Sitter:
         raise ValueError("this result was made elsewhere; its models are not with it")
     if behind.models is None or not len(behind.archive):
         raise ValueError("too little was observed for models, so there is nothing to draw")
-    guesses = estimates(behind.models, behind.archive)
-    return Sitter(behind.models, behind.archive, best_index(behind.archive, guesses))
+    best = recommended(behind.models, behind.archive)
+    return Sitter(behind.models, behind.archive, best)
 
 
 def say(ax: Axes, words: str) -> Axes:

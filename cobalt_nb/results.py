@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from .markup import Raw, card, spark, table
-from .models import Models, estimates
+from .models import Models, estimates, recommended
 from .noise import pooled_variance
 from .optimum import Chance, posterior_of_optimum
 from .problem import Interval, feasible
@@ -268,7 +268,7 @@ def make_result(archive: Archive, found: Certificate, models: Models | None) -> 
         empty = "nothing was evaluated yet"
         return Result({}, math.nan, nothing, None, "undecided", empty, *ends)
     guesses = estimates(models, archive) if models else None
-    best = best_index(archive, guesses)
+    best = recommended(models, archive) if models else best_index(archive)
     seen = {name: measured(archive, name, best, models) for name in problem.functions}
     met = is_feasible(archive, best, guesses)
     surrogates = models.surrogates if models else {}

@@ -314,3 +314,18 @@ def test_a_replicate_settles_a_kink(problem: str, seed: int) -> None:
 def test_a_replicate_finds_noise(seed: int) -> None:
     found = doubted("noise 20 %", "default", seed)
     assert found["found"] < 40 and found["replicates"] >= 1
+
+
+def test_noise_does_not_push_the_recommended_point_over_a_limit():
+    "Of 20 series whose best point lies at a limit; means alone recommend one beyond it in six."
+    inside = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        opt = Cobalt(SIDE, "f", {"c": (None, 0.5)}, noise=0.1, seed=seed)
+        for x in rng.random(40):
+            f, c = x + 0.1 * rng.standard_normal(2)
+            opt.tell({"x": x}, {"f": f, "c": c})
+        result = opt.result()
+        inside += result.x["x"] <= 0.5
+        assert result.feasible and result.x["x"] > 0.35
+    assert inside >= 16

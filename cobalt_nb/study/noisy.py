@@ -81,12 +81,14 @@ def judged(place: Laboratory, z: np.ndarray) -> dict[str, float]:
     return {"strict": found if feasible else 1.0, "loose": found if nearly else 1.0}
 
 
-def recommended(means: np.ndarray) -> int:
-    "The row of means (n, 1 + K) that is best among those that meet c ≤ 0; or misses least."
+def recommended(means: np.ndarray, sds: np.ndarray) -> int:
+    "Of means (n, 1 + K), the best that meets c ≤ 0 by its sd, or by itself; or misses least."
     scale = np.maximum(means[:, 1:].std(0), 1e-12)
-    missing = (np.maximum(means[:, 1:], 0) / scale).max(1)
-    met = missing == 0
-    return int(np.where(met, means[:, 0], math.inf).argmin() if met.any() else missing.argmin())
+    for kappa in (1.0, 0.0):
+        missing = (np.maximum(means[:, 1:] + kappa * sds[:, 1:], 0) / scale).max(1)
+        if (missing == 0).any():
+            return int(np.where(missing == 0, means[:, 0], math.inf).argmin())
+    return int(missing.argmin())
 
 # %% ../../nbs/study/noisy.ipynb #0e171fcc
 def ours(place: Laboratory, batch: int, seed: int, marks: Sequence[int]) -> list[np.ndarray]:
@@ -114,8 +116,9 @@ def botorch(place: Laboratory, batch: int, seed: int, marks: Sequence[int]) -> l
             model, q = fitted(X, Y, exact=False), min(batch, mark - place.used)
             new = next_points(model, X, seed + len(X), q)
             X, Y = torch.cat([X, new]), torch.cat([Y, measure(new)])
-        means = fitted(X, Y, exact=False).posterior(X).mean.detach()
-        found.append(X[recommended(means.numpy())].numpy())
+        at = fitted(X, Y, exact=False).posterior(X)
+        means, sds = at.mean.detach().numpy(), at.variance.detach().sqrt().numpy()
+        found.append(X[recommended(means, sds)].numpy())
     return found
 
 # %% ../../nbs/study/noisy.ipynb #e17fd75d
