@@ -440,7 +440,8 @@ def cautious_end(
     models: Models, name: str, posterior: CandidatePosterior, beta: float | None = None
 ) -> Tensor:
     "The lower bound (m,) of the objective; of a constraint the bound with the smaller margin."
-    bounds = models.bounds({name: posterior}, beta or models.settings.beta)[name]
+    beta = models.settings.beta if beta is None else beta
+    bounds = models.bounds({name: posterior}, beta)[name]
     if name not in models.limits:
         return bounds.lower
     low, high = models.limits[name]
