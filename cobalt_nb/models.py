@@ -154,9 +154,10 @@ class Policy:
     path_batch: int = 16  # paths between two looks
     path_draws: int = 16  # of hyperparameters
     path_features: int = 512  # cosines of a path
-    path_points: int = 256  # at which a path is looked at, for each dimension
-    path_starts: int = 2  # of local searches on a path, for each dimension
-    path_dims: int = 6  # that count for these two, at most
+    path_points: int = 128  # at which a path is looked at, for each dimension
+    path_dims: int = 6  # that count for this, at most
+    path_rungs: tuple[tuple[int, int], ...] = ((96, 6), (32, 8), (12, 12))  # climbs, steps
+    path_tops: int = 3  # ends of climbs from which a precise search goes on
     path_steps: int = 20  # of one local search
     path_checked: int = 8  # paths that are searched harder
     search_dims: int = 6  # with more, every turn looks for a first feasible point

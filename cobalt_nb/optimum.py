@@ -14,8 +14,9 @@ import torch
 from scipy.stats import beta, binom
 from torch import Tensor
 
+from .ascent import path_optimum
 from .models import Models, estimates
-from .paths import Belief, is_sure, path_optimum, places
+from .paths import Belief, is_sure, places
 from .records import Archive, best_index
 from .spaces import Box
 
@@ -55,9 +56,7 @@ class OptimumSearch:
         self.best = best_index(archive, estimates(models, archive))
         self.belief = Belief(models, self.policy.path_draws, seed)
         look = lambda policy: places(models, archive, self.best, policy, seed)
-        dims = min(models.problem.space.dim, self.policy.path_dims)
-        self.points, self.starts = look(self.policy), self.policy.path_starts * dims
-        self.moves = isinstance(models.problem.space, Box)
+        self.points, self.moves = look(self.policy), isinstance(models.problem.space, Box)
         more = replace(self.policy, path_points=8 * self.policy.path_points)
         self.many = look(more) if self.moves else self.points
         self.lost = self.rescued = 0  # paths without a feasible point, at first and for long
@@ -66,10 +65,10 @@ class OptimumSearch:
         "Of one path: the optimum, that of a harder search or NaN, and the best evaluation."
         path, x = self.belief.path(number), self.archive.cube[self.best]
         way, few = (self.belief, path, x), self.policy.path_checked
-        found, harder = path_optimum(*way, self.points, self.starts), math.nan
+        found, harder = path_optimum(*way, self.points), math.nan
         lost = found == -math.inf
         if self.moves and (number < few or lost and (self.lost < few or self.rescued)):
-            harder = path_optimum(*way, self.many, 3 * self.starts)
+            harder = path_optimum(*way, self.many)
             self.rescued += lost and harder > -math.inf
         self.lost += lost
         return found, harder, path.best_of(x[None])

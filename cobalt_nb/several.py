@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .algorithms import Limits
+from .ascent import PRECISE
 from cobalt_nb.local import (
     PointChance,
     PointModels,
@@ -23,7 +24,7 @@ from cobalt_nb.local import (
     rooms,
 )
 from .models import Models, Policy
-from .paths import PRECISE, SHORT, JointPath, KnownPath, Path, SamplePath
+from .paths import SHORT, JointPath, KnownPath, Path, SamplePath
 from .posterior import CandidatePosterior
 from .spaces import Box
 
