@@ -24,7 +24,6 @@ from .posterior import MATERN, GrowingFactor, Hyperparameters
 from .records import Archive
 from .spaces import Box, Pool
 from .surrogate import Surrogate
-from .threads import one_thread
 
 # %% auto #0
 __all__ = ['NOISELESS', 'SHORT', 'frequencies', 'SamplePath', 'Path', 'KnownPath', 'JointPath', 'factors', 'Belief', 'latent',
