@@ -20,7 +20,7 @@ from .threads import one_thread
 # %% auto #0
 __all__ = ['PRICE', 'STEP', 'LONGER', 'SHORTER', 'APART', 'SAME', 'PRECISE', 'INSIDE', 'LOST', 'sample_slopes', 'slopes', 'merit',
            'looked_at', 'Climbs', 'scale_of', 'summits', 'ascended', 'climbed', 'violated', 'descended', 'path_optimum',
-           'rescued']
+           'best_among', 'rescued']
 
 # %% ../nbs/optimizer/ascent.ipynb #f468cbf0
 def sample_slopes(path: SamplePath, points: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,9 +175,14 @@ def path_optimum(belief: Belief, path: JointPath, first: Tensor, points: Tensor)
         return float(value.max())
     starts = summits(points, hope, belief.models.policy.path_rungs[0][0])
     tops = ascended(belief, path, [*starts, first])
-    ends = [*tops, *(climbed(belief, path, x) for x in tops)]
-    found = max(float(value.max()), path.best_of(torch.stack(ends)))
+    found = best_among(path, [*tops, *(climbed(belief, path, x) for x in tops)])
+    found = max(float(value.max()), found)
     return found if found > -math.inf else rescued(belief, path, first, points)
+
+
+def best_among(path: JointPath, ends: list[Tensor]) -> float:
+    "The greatest feasible value at the `ends` (d,) of climbs; −∞ if none is feasible."
+    return path.best_of(torch.stack(ends)) if ends else -math.inf
 
 
 def rescued(belief: Belief, path: JointPath, first: Tensor, points: Tensor) -> float:
@@ -185,8 +190,7 @@ def rescued(belief: Belief, path: JointPath, first: Tensor, points: Tensor) -> f
     lost = summits(points, path.room(points), LOST) + [first]
     tried = [descended(path, x, belief.free) for x in lost]
     tried = [x for x in tried if path.best_of(x[None]) > -math.inf]
-    ends = [climbed(belief, path, x) for x in tried] + tried
-    return path.best_of(torch.stack(ends)) if ends else -math.inf
+    return best_among(path, [*(climbed(belief, path, x) for x in tried), *tried])
 
 # %% ../nbs/optimizer/ascent.ipynb #dd1435f5
 __all__ = ["path_optimum", "PRECISE"]  # what other rooms and users rely on
