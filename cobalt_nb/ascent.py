@@ -18,9 +18,9 @@ from .paths import SHORT, Belief, JointPath, Path, SamplePath
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['PRICE', 'STEP', 'LONGER', 'SHORTER', 'APART', 'SAME', 'PRECISE', 'INSIDE', 'LOST', 'sample_slopes', 'slopes', 'merit',
-           'looked_at', 'Climbs', 'scale_of', 'summits', 'ascended', 'climbed', 'violated', 'descended', 'path_optimum',
-           'best_among', 'rescued']
+__all__ = ['PRICE', 'STEP', 'LONGER', 'SHORTER', 'STARTS_APART', 'ENDS_APART', 'PRECISE', 'INSIDE', 'LOST', 'sample_slopes',
+           'slopes', 'merit', 'looked_at', 'Climbs', 'scale_of', 'summits', 'ascended', 'climbed', 'violated',
+           'descended', 'path_optimum', 'best_among', 'rescued']
 
 # %% ../nbs/optimizer/ascent.ipynb #f468cbf0
 def sample_slopes(path: SamplePath, points: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,14 +107,14 @@ def scale_of(path: Path, d: int) -> Tensor:
     return torch.ones(d, dtype=torch.float64)
 
 # %% ../nbs/optimizer/ascent.ipynb #6f6c8df7
-APART, SAME = 0.3, 0.05  # of each other, in some coordinate: starts, and ends
+STARTS_APART, ENDS_APART = 0.3, 0.05  # of each other, in some coordinate
 
 
 def summits(points: Tensor, value: Tensor, n: int) -> list[Tensor]:
     "The best `n` of the `points` (m, d) by `value` (m,), each apart from those that are better."
     order = value.argsort(descending=True, stable=True)
-    chosen = apart(points, order[: 20 * n], n, APART)  # mostly enough of them
-    return chosen if len(chosen) == n else apart(points, order, n, APART)
+    chosen = apart(points, order[: 20 * n], n, STARTS_APART)  # mostly enough of them
+    return chosen if len(chosen) == n else apart(points, order, n, STARTS_APART)
 
 
 def ascended(belief: Belief, path: JointPath, starts: list[Tensor]) -> list[Tensor]:
@@ -125,7 +125,7 @@ def ascended(belief: Belief, path: JointPath, starts: list[Tensor]) -> list[Tens
         climbs.keep(number)
         for _ in range(steps):
             climbs.go_on()
-    return apart(climbs.points, climbs.value.argsort(descending=True), policy.path_tops, SAME)
+    return apart(climbs.points, climbs.value.argsort(descending=True), policy.path_tops, ENDS_APART)
 
 # %% ../nbs/optimizer/ascent.ipynb #f85ad725
 PRECISE = 1e-6  # in standard deviations: paths of tight models are about as rough
