@@ -106,11 +106,16 @@ def test_a_run_that_refines_goes_on_from_its_journal(tmp_path: Path) -> None:
 
 
 def test_a_failing_region_is_respected() -> None:
+    """One run in some ten creeps along the edge of that region, so it is the middle of three."""
+
     def broken(p: Point) -> dict[str, float]:
         return circle(p) if p["y"] < 0.6 else {}
 
-    opt = Cobalt(Box(PLANE), "f", LIMIT, noise=0.0)
-    played(opt, broken, 40)
-    failed = np.isnan(opt.archive.column("f").numpy())
-    assert failed[10:].mean() < 0.5
-    assert 0 <= (0.8 + 0.6) - best(opt) < 0.05
+    gaps = []
+    for seed in range(3):
+        opt = Cobalt(Box(PLANE), "f", LIMIT, noise=0.0, seed=seed)
+        played(opt, broken, 40)
+        failed = np.isnan(opt.archive.column("f").numpy())
+        assert failed[10:].mean() < 0.5
+        gaps.append((0.8 + 0.6) - best(opt))
+    assert 0 <= min(gaps) and sorted(gaps)[1] < 1e-3
