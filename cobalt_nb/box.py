@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .credible import SPREAD, Draw, shortened, supposing
-from .hills import another_hill, ended
+from .hills import another_hill
 from .known import KnownFunctions
 from .local import PointChance, apart, free_columns
 from .models import Models, Settings
@@ -41,7 +41,7 @@ from .step import Step, first_allowed, possible, score, suggested
 # %% auto #0
 __all__ = ['explore', 'climbed', 'exploit', 'best_sure_point', 'likeliest', 'refine', 'last_digits', 'lucky', 'prove', 'as_known',
            'highest', 'gap_between', 'proof_words', 'as_doubted', 'as_supposed', 'practical', 'look_for_one',
-           'explore_or_prove', 'creeps', 'explore_alone', 'imagine', 'beside', 'BoxRule']
+           'explore_or_prove', 'explore_alone', 'imagine', 'beside', 'BoxRule']
 
 # %% ../nbs/optimizer/box.ipynb #daa96dc4
 def explore(step: Step, beta: float, boundaries: bool = True, meet: bool = False) -> Suggestion:
@@ -252,13 +252,8 @@ def look_for_one(step: Step, beta: float, turn: int) -> Suggestion:
 
 def explore_or_prove(step: Step, beta: float, gain: float) -> Suggestion:
     "A proof step if one makes sense and exploitation promises no more `gain`; else explore."
-    idle = step.can_prove and (gain <= step.models.policy.proof_gain or creeps(step))
+    idle = step.can_prove and gain <= step.models.policy.proof_gain
     return (prove(step) if idle else None) or explore(step, beta)
-
-
-def creeps(step: Step) -> bool:
-    "Whether evaluations fail somewhere, and others already crowd around the best one."
-    return bool(step.models.works and ended(step)[step.best])
 
 # %% ../nbs/optimizer/box.ipynb #345053ce
 def explore_alone(step: Step, beta: float) -> Suggestion:
