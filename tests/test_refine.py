@@ -106,7 +106,7 @@ def test_a_run_that_refines_goes_on_from_its_journal(tmp_path: Path) -> None:
 
 
 def test_a_failing_region_is_respected() -> None:
-    """One run in some ten creeps along the edge of that region, so it is the middle of three."""
+    """One run in eight creeps along the edge of that region, so it is the middle of three."""
 
     def broken(p: Point) -> dict[str, float]:
         return circle(p) if p["y"] < 0.6 else {}
