@@ -84,4 +84,4 @@ def another_hill(step: Step, hopeful: bool) -> Suggestion | None:
     return suggested(step, x, "hill", gain, reason, (math.nan, math.inf))
 
 # %% ../nbs/optimizer/hills.ipynb #4d11853a
-__all__ = ["another_hill"]  # what other rooms and users rely on
+__all__ = ["another_hill", "presumed_height"]  # what other rooms and users rely on

@@ -138,6 +138,9 @@ class Policy:
     leaps: bool = True
     leap_beta: float = 9.0
     leap_gain: float = 1e-3
+    dares: bool = True  # to ask where an evaluation may fail, when nothing else teaches
+    dare_gain: float = 1e-2  # that is expected of it, on the scale of standardised outputs
+    dare_chance: float = 0.6  # that it works
     refine_gain: float = 1e-3  # of exploitation, below which differences refine the best point
     refine_points: int = 2  # neighbours that count for a slope, for each dimension, and five more
     refine_radius: float = 0.25  # of a refining step, at most

@@ -279,7 +279,7 @@ class Query:
     x: dict[str, Any]
     functions: tuple[str, ...]
     reason: str
-    aspect: str  # "exploit", "hill", "draw", "reach", "proof", …, or the function to be learned
+    aspect: str  # "exploit", "dare", "hill", "proof", …, or the function to be learned
     value: float = math.nan  # of the acquisition, on the scale of standardised outputs
     roi_share: float = 1.0  # of the candidates, still in the region of interest
     gap: float = math.inf  # of the optimum's interval at the exploration's β, in the user's units

@@ -107,7 +107,7 @@ class Step:
         drawn = possible(self.exact, drawn, models.policy.global_points, self.seed)
         self.least = 0.0 if risk else least_chance(models, drawn)
         allowed = self.allowed(drawn)
-        self.points = drawn[allowed] if allowed.any() else drawn
+        self.drawn, self.points = drawn, drawn[allowed] if allowed.any() else drawn
         self.pending = pending
         many = bool(free_columns(self.space).sum() > models.policy.search_dims)
         self.around = self.incumbent if many else None  # which a long record is thinned around
@@ -140,6 +140,12 @@ class Step:
     def allowed(self, points: Tensor) -> Tensor:
         "Whether each of the `points` (m, d) is new, known to be allowed, and likely to work."
         return (torch.cdist(points, self.known) > 1e-9).all(dim=1) & self.sensible(points)
+
+    @property
+    def risky(self) -> Tensor:
+        "The candidates (m, d) that are new and clear, however probably they fail."
+        new = (torch.cdist(self.drawn, self.known) > 1e-9).all(dim=1)
+        return self.drawn[new & self.clear(self.drawn, meet=False)]
 
     def sensible(self, points: Tensor) -> Tensor:
         "Whether each of the `points` (m, d) is known to be allowed, and likely to work."
