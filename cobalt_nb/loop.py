@@ -50,7 +50,7 @@ from cobalt_nb.records import (
 from .spaces import Pool, Problem
 
 # %% auto #0
-__all__ = ['Point', 'Functions', 'CYCLE', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted',
+__all__ = ['Point', 'Functions', 'CYCLE', 'SILENT', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted',
            'repeats_teach', 'progress_bar', 'progress_text', 'notebook_display', 'LiveFigure', 'shown_progress', 'Here',
            'Hands', 'hands', 'unbroken', 'Loop', 'finish', 'explain', 'tolerance_of']
 
@@ -287,6 +287,7 @@ def unbroken() -> Iterator[None]:
 
 # %% ../nbs/optimizer/loop.ipynb #d5d45dbd
 CYCLE = 4  # queries of which one at least says how wide the interval is
+SILENT = ("hill", "draw", "dare")  # what queries are for that say nothing of it
 
 
 @dataclass
@@ -307,6 +308,7 @@ class Loop:
     said: set[str] = field(default_factory=set)  # warnings
     gaps: deque[float] = field(default_factory=lambda: deque([math.inf] * CYCLE, CYCLE))
     judged: int = 0  # evaluations when a certificate was last asked for
+    closed: bool = False  # what it said: nothing more is asked, and what is running comes in
 
     def __post_init__(self) -> None:
         if len(self.opt.archive):  # what was begun before may be at its end
@@ -325,14 +327,24 @@ class Loop:
 
     def settled(self) -> bool:
         "Whether the certificate has reached its tolerance, or nothing is feasible."
+        n = len(self.opt.archive)
+        if self.tol is None:
+            return False
+        if self.closed and (self.running or n == self.judged):
+            return True
+        if not self.closed and not self.promising(self.tol):
+            return False
+        found = self.opt.certificate(tolerance=self.tol)
+        self.judged, self.closed = n, found.status in ("certified", "infeasible")
+        return self.closed
+
+    def promising(self, tol: float | str) -> bool:
+        "Whether a certificate may have closed since the last one, and it is time to ask."
         n, archive = len(self.opt.archive), self.opt.archive
-        if self.tol is None or n < self.judged + max(1, n // 10):
+        if n < self.judged + max(1, n // 10):
             return False
         hopeless = n >= 10 * (self.opt.problem.space.dim + 1) and not archive.feasible().any()
-        if not hopeless and max(self.gaps) > tolerance_of(self.opt, self.tol):
-            return False
-        self.judged = n
-        return self.opt.certificate(tolerance=self.tol).status in ("certified", "infeasible")
+        return hopeless or max(self.gaps) <= tolerance_of(self.opt, tol)
 
     def drive(self, executor: Executor, slots: int) -> None:
         "Keep `slots` queries with the executor until nothing more is wanted."
@@ -340,7 +352,8 @@ class Loop:
         while True:
             while len(self.running) < slots and self.wants_more():
                 query = self.opt.ask()
-                self.gaps.append(query.gap)
+                if query.aspect not in SILENT:
+                    self.gaps.append(query.gap)
                 how = (self.catch, self.remark)
                 self.running[executor.submit(evaluate, self.functions, query, *how)] = query
             if not self.running:

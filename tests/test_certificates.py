@@ -6,6 +6,7 @@ import itertools
 import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -338,6 +339,33 @@ def test_a_run_stops_at_the_tolerance_that_was_given() -> None:
     result = stopped(*SCENES["2-D"], budget=50, tol=1e-3)
     assert len(result.history) < 50 and result.status == "certified"
     assert "you can stop here" in str(result) and holds(result, 2.92) and result.gap <= 1e-3
+
+
+def test_a_run_with_workers_stops_when_its_certificate_has_closed(monkeypatch: Any) -> None:
+    "What is running when it closes comes in, and nothing else is asked."
+    certificate = Cobalt.certificate
+
+    def late(self: Cobalt, *args: Any, **how: Any) -> Certificate:
+        "Closed after 24 evaluations, and not before."
+        found = certificate(self, *args, **how)
+        return found if len(self.archive) >= 24 else replace(found, status="undecided")
+
+    monkeypatch.setattr(Cobalt, "certificate", late)
+    result = stopped(*SCENES["2-D"], budget=60, tol=10.0, workers=4)
+    assert 24 <= len(result.history) < 32 and result.status == "certified"
+    assert "you can stop here" in str(result) and holds(result, 2.92)
+
+
+def test_a_run_on_other_hills_stops_when_its_certificate_has_closed() -> None:
+    "In four dimensions most queries of a finished search climb, and say nothing of the interval."
+    sides = {f"x{i}": (0.0, 1.0) for i in range(4)}
+    rippled = lambda p: {"f": sum(math.sin(9 * v) + 0.3 * v for v in p.values())}
+    aspects: list[str] = []
+    note = lambda opt, query: aspects.append(query.aspect)
+    ways: dict[str, Any] = {"noise": 0.0, "tol": 2.0, "progress": False, "callback": note}
+    result = maximize(rippled, sides, "f", budget=70, **ways)
+    assert "hill" in aspects and len(aspects) < 70
+    assert result.status == "certified" and "you can stop here" in str(result)
 
 
 @pytest.mark.parametrize("seed", some(1, 3))
