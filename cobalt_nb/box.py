@@ -325,8 +325,11 @@ class BoxRule:
         taken = archive.points + [query.x for query in pending]
         if self.exact:
             return first_allowed(self.space, self.exact, taken, self.settings.seed)
-        drawn = self.space.decode(self.space.sobol(len(taken) + 1, self.settings.seed))
-        return next((x for x in drawn if x not in taken), drawn[-1])
+        for n in (len(taken) + 1, 8 * len(taken), 64 * len(taken)):  # whole numbers may repeat
+            drawn = self.space.decode(self.space.sobol(n, self.settings.seed))
+            if new := next((x for x in drawn if x not in taken), None):
+                return new
+        return drawn[len(taken)]
 
     def recall(self, models: Models, memo: Mapping[str, Any]) -> None:
         "Nothing: a step in a box begins anew, but for what a batch shares."

@@ -86,7 +86,7 @@ def outside(name: str, value: float, interval: Interval, x: Mapping[str, Any]) -
     "That a told value contradicts the stated bounds, in a sentence."
     return (
         f"{name!r} was {value:g} at {dict(x)}, outside the bounds {said(interval)} that were "
-        "stated for it; the value counts, and the bounds as far as it allows"
+        "stated for it; the value counts, and the end that it has passed no longer does"
     )
 
 

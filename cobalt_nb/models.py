@@ -30,9 +30,9 @@ from .spaces import Pool, Problem
 from .surrogate import BEND, ROUGH, Surrogate
 
 # %% auto #0
-__all__ = ['BETA', 'MODES', 'SurrogateMaker', 'WORKS', 'Settings', 'checked_settings', 'checked_noise', 'Policy', 'fit_to_dict',
-           'fit_from_dict', 'make_surrogate', 'fit_growth', 'bends_tail', 'Models', 'estimates', 'cautious_end',
-           'recommended']
+__all__ = ['BETA', 'MODES', 'SurrogateMaker', 'ROUND_OFF', 'WORKS', 'Settings', 'checked_settings', 'checked_noise', 'Policy',
+           'fit_to_dict', 'fit_from_dict', 'make_surrogate', 'fit_growth', 'bends_tail', 'Models', 'estimates',
+           'cautious_end', 'recommended']
 
 # %% ../nbs/optimizer/models.ipynb #1b96eb2c
 BETA = 1.0
@@ -258,6 +258,7 @@ def bends_tail(problem: Problem, settings: Settings, policy: Policy, name: str) 
 SurrogateMaker = Callable[[Problem, Settings, Policy, str], Surrogate]
 
 # %% ../nbs/optimizer/models.ipynb #929b0fdc
+ROUND_OFF = 1e-9  # of the largest value: beyond a bound by less is not beyond it
 WORKS = "\0works"  # the hidden constraint among the bounds: above 0 an evaluation works
 
 
@@ -303,8 +304,8 @@ class Models:
     def possible(self, name: str) -> tuple[float, float]:
         """What a function cannot leave, in the user's units, negated for an objective to minimise.
 
-        It is what was stated and, for a function without noise, all that was told. Labels have
-        no values, so they have no bounds.
+        It is what was stated. An end that a value without noise lies beyond was stated wrongly
+        and is open, but for round-off. Labels have no values, so they have no bounds.
         """
         stated, surrogate = self.problem.bounds.get(name), self.surrogates[name]
         if stated is None or surrogate.labels:
@@ -312,7 +313,12 @@ class Models:
         minimised = name == self.problem.objective and not self.problem.maximize
         ends = (-stated.upper, -stated.lower) if minimised else (stated.lower, stated.upper)
         seen = [] if surrogate.verdict.noisy else surrogate.y.tolist()
-        return min([ends[0], *seen]), max([ends[1], *seen])
+        low, high = min([ends[0], *seen]), max([ends[1], *seen])
+        slack = ROUND_OFF * max(map(abs, seen), default=0.0)
+        return (
+            low if low >= ends[0] - slack else -math.inf,
+            high if high <= ends[1] + slack else math.inf,
+        )
 
     def ends(self, name: str) -> tuple[float, float]:
         "The same on the model's scale."

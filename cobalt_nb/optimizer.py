@@ -45,7 +45,7 @@ from .journal import Journal
 from .known import idle
 from .markup import card, spark, table
 from .memory import RunMemory
-from .mistakes import checked_seed
+from .mistakes import checked_seed, whole_number
 from .models import BETA, Models, Policy, Settings, checked_settings
 from .pool import PoolRule
 from .records import Archive, Query, best_so_far, seen_feasible, split_values
@@ -215,8 +215,7 @@ class Cobalt:
 
     def ask(self, q: int | None = None) -> Query | list[Query]:
         "The next query; or a list of `q` of them, each aware of all that is pending."
-        if q is not None and (not isinstance(q, int) or q < 1):
-            raise ValueError(f"q must be a positive whole number; got {q!r}")
+        q = q if q is None else whole_number("q", q, 1)
         with self._turn:
             memory, n = self.memory, len(self.pending)
             waiting = list(memory.unanswered)

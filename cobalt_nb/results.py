@@ -74,10 +74,13 @@ def measured(
     same = (archive.cube == archive.cube[best]).all(dim=1) & ~archive.column(name).isnan()
     if not same.any():
         return math.nan, math.nan
-    told, errors = archive.column(name)[same], archive.error_column(name)[same]
+    told, error = float(archive.column(name)[best]), float(archive.error_column(name)[best])
+    if models and not models.is_noisy(name) and math.isnan(error) and not math.isnan(told):
+        return told, 0.0  # a value stands for itself, whatever a repeat may have said
+    values, errors = archive.column(name)[same], archive.error_column(name)[same]
     own = single_error(models, name) if models else 0.0
     variance = errors.nan_to_num(own).square()
-    return float(told.mean()), float(variance.sum().sqrt()) / len(told)
+    return float(values.mean()), float(variance.sum().sqrt()) / len(values)
 
 
 def single_error(models: Models, name: str) -> float:
@@ -318,7 +321,7 @@ def result_message(archive: Archive, found: Certificate, met: bool | None) -> st
     "How the best evaluation, feasible if `met`, stands beside the certificate."
     constraints = archive.problem.constraints
     unseen = [name for name in constraints if archive.column(name).isnan().all()]
-    if met and math.isinf(found.gap):
+    if met and math.isinf(found.lower) and math.isinf(found.upper):
         return "the best evaluation is feasible, but no bound of the optimum can be given yet"
     if not met and unseen:
         return f"{unseen[0]!r} was never observed, so nothing can be called feasible"

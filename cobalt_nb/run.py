@@ -29,6 +29,7 @@ from .optimizer import Cobalt
 from .records import Query, feasible_column, split_values
 from .results import Result
 from .spaces import Box, Pool, Problem
+from .tables import error_columns
 
 # %% auto #0
 __all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'tell_known', 'beside_known', 'run', 'driven', 'let_go',
@@ -100,9 +101,11 @@ def _empty(value: Any) -> bool:
 # %% ../nbs/optimizer/run.ipynb #b7110394
 def tell_known(opt: Cobalt, known: Sequence[tuple[Point, Mapping[str, Any]]]) -> None:
     "Tell known results to an optimiser whose archive does not begin with them yet."
+    columns = error_columns(opt.problem)
     for number, (point, values) in enumerate(known):
         if number >= len(opt.archive):
-            opt.tell(point, values)
+            errors = {name: values[sd] for name, sd in columns.items() if sd in values}
+            opt.tell(point, {k: v for k, v in values.items() if k not in columns.values()}, errors)
         elif opt.archive.points[number] != opt.problem.space.record(point):
             raise ValueError(
                 "the journal does not begin with the results in `initial`; "

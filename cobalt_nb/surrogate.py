@@ -225,7 +225,7 @@ class Surrogate:
     def relabel(self) -> None:
         "Model the function by labels if that is all it shows, and by its values if it is not."
         noisy = self.noise is not None and self.noise[1] > 0
-        if self.interval == Interval() or noisy or not shows_labels(self.y):
+        if self.interval == Interval() or noisy or not shows_labels(self.y[~self.repeated]):
             self.labels = None
             return
         self.labels = self.labels or Labels(self.X.shape[1])

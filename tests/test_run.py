@@ -496,3 +496,11 @@ def test_ctrl_c_before_anything_was_told_is_ctrl_c() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert len(run(Bursts(4, KeyboardInterrupt())).history) == 3
+
+
+def test_initial_results_keep_their_standard_errors() -> None:
+    told = [{"x": 0.1 * i, "f": 0.01 * i, "f_error": 0.1} for i in range(1, 6)]
+    seen = []
+    note = lambda opt, query: seen.append(opt.archive.errors[:5])
+    maximize(lambda p: {"f": p["x"]}, {"x": (0.0, 1.0)}, "f", budget=1, initial=told, callback=note)
+    assert seen[0] == [{"f": 0.1}] * 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import book
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from cobalt_nb import Box, Cobalt, Query, Result
 from cobalt_nb.problem import feasible
+from cobalt_nb.results import result_message
 from cobalt_nb.study.robustness import FENCES, PROMISES, answered, candidates, doubted, play, rough
 
 slow, long = pytest.mark.slow, pytest.mark.long
@@ -329,3 +331,60 @@ def test_noise_does_not_push_the_recommended_point_over_a_limit():
         inside += result.x["x"] <= 0.5
         assert result.feasible and result.x["x"] > 0.35
     assert inside >= 16
+
+
+# What was stated or told twice
+
+
+def test_a_bound_that_was_refuted_bounds_nothing() -> None:
+    "A value below the stated lower bound shows that the statement was wrong: its end is open."
+    f = lambda x: 4 * (x - 0.9) ** 2 + 0.5 * math.sin(12 * x) + 1
+    opt = Cobalt({"x": (0.0, 1.0)}, "f", maximize=False, bounds={"f": (2.5, None)})
+    with pytest.warns(UserWarning, match="bound"):
+        for x in (0.1, 0.3, 0.5):
+            opt.tell({"x": x}, {"f": f(x)})
+    result = opt.result()
+    assert result.status == "undecided" and result.lower < 0.501
+
+
+def test_repeats_of_a_point_do_not_make_labels_of_a_function() -> None:
+    opt = Cobalt({"x": (0.0, 1.0)}, "f", {"c": (0.5, None)}, maximize=False)
+    for x in (0.05, 0.2, 0.35, 0.6, 0.8, 0.95, *[0.5] * 12):
+        opt.tell({"x": x}, {"f": x * x, "c": x})
+    result = opt.result()
+    assert result.feasible and result.value == 0.25
+    assert result.model is not None and abs(result.model.mean["c"] - 0.5) < 1e-3
+    assert result.gap < 1e-3
+
+
+@pytest.mark.parametrize("second", [(2.0, 0.7), (3.0, -0.5)])
+def test_a_result_shows_one_evaluation_where_repeats_disagree(second: tuple) -> None:
+    "They should not, with noise=0; what is shown is still a value that was told, and its verdict."
+    opt = Cobalt({"x": (0.0, 1.0)}, "f", {"c": (0.5, None)}, noise=0.0)
+    for x in (0.1, 0.3, 0.5, 0.9):
+        opt.tell({"x": x}, {"f": 0.0, "c": 0.3})
+    for f, c in ((1.0, 0.9), second):
+        opt.tell({"x": 0.7}, {"f": f, "c": c})
+    result = opt.result()
+    assert (result.value, result.constraints["c"]) in [(1.0, 0.9), second]
+    assert result.feasible == (result.constraints["c"] >= 0.5)
+
+
+@pytest.mark.parametrize("ends", [(-2.0, math.inf), (-math.inf, 3.0)])
+def test_a_message_denies_no_bound_that_is_given(ends: tuple) -> None:
+    opt = Cobalt({"x": (0.0, 1.0)}, "f")
+    play(opt, lambda query: {"f": query.x["x"]}, 8)
+    found = replace(opt.certificate(), lower=ends[0], upper=ends[1], status="undecided")
+    assert "no bound" not in result_message(opt.archive, found, True)
+
+
+def test_an_initial_design_repeats_no_point_while_others_are_left() -> None:
+    for space in ({"n": (0, 4, "int")}, {"a": ["p", "q", "r"], "b": ["u", "v"]}):
+        box = Box(space)
+        opt = Cobalt(box, "f", noise=0.0, n_init=5)
+        points = []
+        for _ in range(5):
+            query = opt.ask()
+            points.append(tuple(query.x.values()))
+            opt.tell(query, {"f": float(len(points))})
+        assert len(set(points)) == 5
