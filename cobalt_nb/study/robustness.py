@@ -147,9 +147,9 @@ def distance(*centre: float) -> Callable[[np.ndarray], float]:
 
 
 FENCES = {
-    "side": Fence(2, branin, lambda x: x.sum() - 1.6, lambda x: x[0] - 0.667, 0.39788736),
+    "side": Fence(2, branin, lambda x: x.sum() - 1.6, lambda x: x[0] - 0.667, 0.3978873577297417),
     "edge": Fence(2, distance(0.8, 0.3), lambda x: 0.1 - x[1], lambda x: x[0] - 0.62, 0.0324),
-    "disc": Fence(2, np.sum, wave, lambda x: 0.1 - distance(0.7, 0.7)(x), 0.59978784),
+    "disc": Fence(2, np.sum, wave, lambda x: 0.1 - distance(0.7, 0.7)(x), 0.5997880520100617),
     "corner": Fence(
         4, distance(*[0.6] * 4), lambda x: x[0] + x[1] - 1.1, lambda x: x[2:].min() - 0.45, 0.0275
     ),
