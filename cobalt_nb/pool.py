@@ -38,7 +38,7 @@ from .spaces import Pool
 
 # %% auto #0
 __all__ = ['Places', 'first_free', 'LiveSet', 'askable', 'vague', 'pool_view', 'scores', 'reach_reason', 'learned', 'reason_of',
-           'PoolRule']
+           'unasked', 'least_known', 'PoolRule']
 
 # %% ../nbs/optimizer/pool.ipynb #47552f7d
 class Places:
@@ -277,6 +277,33 @@ def reason_of(models: Models, choice: Choice, gains: bool) -> str:
     gain = f"{objective} gains {choice.value:.3g} there"
     return f"to learn {choice.aspect} where the known {objective} is best: {gain} if it is feasible"
 
+# %% ../nbs/optimizer/pool.ipynb #b7e1c0a2
+def unasked(
+    name: str, live: LiveSet, places: Places, archive: Archive, pending: Sequence[Query]
+) -> Tensor:
+    "The live candidates (m,) where a function was neither told nor is pending, nor any failed."
+    new = places.worked(archive).clone()
+    new[places.positions(archive)[~archive.column(name).isnan()]] = False
+    new[[places.space.index(query.x) for query in pending if name in query.functions]] = False
+    return new[live.index]
+
+
+def least_known(
+    models: Models, live: LiveSet, places: Places, archive: Archive, pending: Sequence[Query]
+) -> Choice | None:
+    "The function and the new place at which it is known least for its cost; None without one."
+    known: dict[str, tuple[float, int]] = {}
+    for name in models.problem.unknown:
+        sd = live.posteriors[name].variance.clamp_min(0).sqrt() / models.settings.costs[name]
+        value = torch.where(unasked(name, live, places, archive, pending), sd, -math.inf)
+        k = int(value.argmax())
+        if value[k] > -math.inf:
+            known[name] = float(value[k]), k
+    if not known:
+        return None
+    name = max(known, key=lambda name: known[name][0])
+    return Choice(name, known[name][1], known[name][0], {k: v for k, (v, _) in known.items()})
+
 # %% ../nbs/optimizer/pool.ipynb #1d0426a1
 class PoolRule:
     "Algorithm 1 over a finite set or, in the practical mode, the candidate most likely the best."
@@ -322,6 +349,17 @@ class PoolRule:
         view = pool_view(models, self.live, self.places, archive, pending)
         choice, gains = learned(models, view, posteriors=self.live.posteriors)
         reason = joined(reason_of(models, choice, gains), view.note)
+        here = (self.live, self.places, archive, pending)
+        once = self.settings.decoupled and not models.noisy
+        if once and not unasked(choice.aspect, *here)[choice.index]:
+            other = least_known(models, *here)
+            if other is None and not self.live.complete:
+                self.live.revive()
+                return self.explore(models, archive, pending)
+            choice = other or choice
+            reason = (
+                f"to learn {choice.aspect} where it is known least; what is of interest is known"
+            )
         return self.suggestion(models, view, choice.index, choice.aspect, choice.value, reason)
 
     def reach(

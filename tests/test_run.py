@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -504,3 +505,16 @@ def test_initial_results_keep_their_standard_errors() -> None:
     note = lambda opt, query: seen.append(opt.archive.errors[:5])
     maximize(lambda p: {"f": p["x"]}, {"x": (0.0, 1.0)}, "f", budget=1, initial=told, callback=note)
     assert seen[0] == [{"f": 0.1}] * 5
+
+
+def test_a_decoupled_run_over_a_pool_asks_nothing_twice() -> None:
+    "Without noise a function that was told at a candidate has nothing more to say there."
+    t = np.linspace(0, 1, 30)
+    table = pd.DataFrame({"x": t, "y": (1 - t) ** 2})
+    functions = {"f": lambda p: (p["x"] - 0.3) ** 2 + p["y"], "c": lambda p: p["x"] + p["y"]}
+    ways = {"budget": 50, "decoupled": True, "noise": 0.0, "tol": None, "progress": False}
+    history = minimize(functions, table, "f", {"c": (0.5, None)}, **ways).history
+    assert len(history) == 50
+    for name in functions:
+        asked = history[history[name].notna()][["x", "y"]]
+        assert not asked.duplicated().any()
