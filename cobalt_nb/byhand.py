@@ -53,7 +53,8 @@ def new(args: argparse.Namespace) -> int:
     Cobalt(
         problem.space, problem.objective, problem.constraints, journal=journal, **settings
     ).close()
-    print(f"began {journal}; next: cobalt-nb suggest {journal} -n 4 --csv next.csv")
+    known = f" --problem {args.problem}" if problem.known else ""
+    print(f"began {journal}; next: cobalt-nb suggest {journal}{known} -n 4 --csv next.csv")
     return 0
 
 
@@ -91,7 +92,8 @@ def suggest(args: argparse.Namespace) -> int:
     elif args.json:
         print(json.dumps([suggestion(query) for query in queries], ensure_ascii=False))
     else:
-        print("\n".join(suggestion_lines(queries, opt.problem, args.run_file)))
+        lines = suggestion_lines(queries, opt.problem, args.run_file)
+        print("\n".join(lines) + known_option(args, opt))
     return 0
 
 

@@ -212,7 +212,8 @@ def run(args: argparse.Namespace) -> int:
     with resumed(*parts, chosen_settings(file, args.seed, journal)) as opt, stopped(file):
         if n := len(opt.archive):
             done = settled(opt, options["tol"])
-            more = f"and is {done}; nothing more is evaluated" if done else "; going on"
+            left = "; going on" if n < options["budget"] else "; its budget is spent"
+            more = f"and is {done}; nothing more is evaluated" if done else left
             watch.say(f"{journal} has {n} evaluation{'s' * (n != 1)}{' ' * bool(done)}{more}", True)
             options["budget"] = n if done else options["budget"]
         result = driven(opt, file.evaluate, options, 0)
@@ -253,8 +254,8 @@ def finished(
     if watch.broken:
         print("\n".join(broken_lines(len(result.history), watch.broken, path)), file=sys.stderr)
         return NOTHING_WORKS
-    write_outputs(args, opt, result)
     print(result.to_json() if args.json else result)
+    write_outputs(args, opt, result)
     again = f"cobalt-nb show {path}{known_option(args, opt)}"
     notes = [f"journal: {path}; look at it with: {again}"]
     if code == 3 and len(result.history) >= watch.budget:
@@ -304,7 +305,8 @@ def show(args: argparse.Namespace) -> int:
     if args.kind:
         print(f"  by the {args.kind}: {opt.certificate(kind=args.kind).message}")
     if opt.pending:
-        print(f"  {len(opt.pending)} suggested and not told: cobalt-nb suggest {args.run_file}")
+        again = f"cobalt-nb suggest {args.run_file}{known_option(args, opt)}"
+        print(f"  {len(opt.pending)} suggested and not told: {again}")
     return verdict(result)
 
 # %% ../nbs/tools/running.ipynb #1e5fab5a

@@ -193,6 +193,9 @@ def plot_searches(rows: pd.DataFrame) -> Figure:
         ax=ax,
     )
     ax.set(yscale="log", ylabel="better feasible layouts", xticks=sorted(set(rows["evaluations"])))
+    ticks = [10, 20, 50, 100, 200, 500]
+    ax.set_yticks(ticks, labels=[str(n) for n in ticks])
+    ax.minorticks_off()
     ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
