@@ -291,11 +291,12 @@ def unasked(
 def least_known(
     models: Models, live: LiveSet, places: Places, archive: Archive, pending: Sequence[Query]
 ) -> Choice | None:
-    "The function and the new place at which it is known least for its cost; None without one."
+    "The function and the new, safe place at which it is known least for its cost; None without."
     known: dict[str, tuple[float, int]] = {}
     for name in models.problem.unknown:
         sd = live.posteriors[name].variance.clamp_min(0).sqrt() / models.settings.costs[name]
-        value = torch.where(unasked(name, live, places, archive, pending), sd, -math.inf)
+        new = unasked(name, live, places, archive, pending)
+        value = torch.where(live.safe(new), sd, -math.inf)
         k = int(value.argmax())
         if value[k] > -math.inf:
             known[name] = float(value[k]), k
