@@ -223,6 +223,8 @@ def dare(step: Step, gain: float) -> Suggestion | None:
     if not models.works or not policy.dares or not step.has_feasible:
         return None
     points = step.risky
+    if not len(points):
+        return None
     chance, height = models.works.chance(points), presumed_height(step, points, hopeful=False)
     sensible = (height > -math.inf) & (chance >= policy.dare_chance)
     expected = torch.where(sensible, chance * (height - step.incumbent_mean), 0.0)
