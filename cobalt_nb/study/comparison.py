@@ -63,8 +63,10 @@ def planned(
 
 
 def play(run: Run) -> dict[str, Any]:
-    "The line of a run."
-    found = run_rival(run.rival, problem(run.problem), run.budget, run.seed)
+    "The line of a run, which ends at the last digit that is reported."
+    what = problem(run.problem)
+    enough = what.best + FLOOR * what.scale
+    found = run_rival(run.rival, what, run.budget, run.seed, enough)
     return run._asdict() | {"version": cobalt_nb.__version__} | found
 
 # %% ../../nbs/study/comparison.ipynb #56e4ea6c

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import threading
 import time
@@ -37,23 +38,29 @@ Trace = list[tuple[int, float]]  # evaluations, and the best value since then
 
 
 class Spent(Exception):
-    "The budget is spent."
+    "The budget is spent, or the problem is solved."
 
 
 class Counter:
     "A problem that can be evaluated so many times; it keeps its own record of the best."
 
-    def __init__(self, problem: Problem, budget: int):
+    def __init__(self, problem: Problem, budget: int, enough: float = -math.inf):
         self.lower, self.upper = np.array(problem.lower), np.array(problem.upper)
         self.d, self.constraints, self.__budget = problem.d, problem.constraints, budget
         self.__problem, self.__used, self.__seconds = problem, 0, 0.0
+        self.__enough, self.__solved = enough, False
         self.__lock, self.__process = threading.RLock(), os.getpid()
         self.__traces: dict[float, Trace] = {0.0: [], TOLERANCE: []}
 
     budget = property(lambda self: self.__budget, doc="The evaluations that may be made.")
     used = property(lambda self: self.__used, doc="The evaluations that were made.")
-    left = property(lambda self: self.__budget - self.__used, doc="The evaluations left.")
+    solved = property(lambda self: self.__solved, doc="Whether what is enough was found.")
     seconds = property(lambda self: self.__seconds, doc="Processor time of the evaluations.")
+
+    @property
+    def left(self) -> int:
+        "The evaluations left; none, once the problem is solved."
+        return 0 if self.__solved else self.__budget - self.__used
 
     def trace(self, tolerance: float = 0.0) -> Trace:
         "The improvements of the best value at a point that is feasible with this tolerance."
@@ -66,7 +73,8 @@ class Counter:
             raise RuntimeError("evaluations are counted in one process; this is another one")
         with self.__lock:
             if not self.left:
-                raise Spent(f"all {self.__budget} evaluations are spent")
+                why = "it is solved" if self.__solved else f"all {self.__budget} are spent"
+                raise Spent(f"no more evaluations: {why}")
             self.__used += 1
             start = time.process_time()
             y = self.__problem(point)
@@ -74,6 +82,7 @@ class Counter:
             for tolerance, trace in self.__traces.items():
                 if y[1:].max() <= tolerance and (not trace or y[0] < trace[-1][1]):
                     trace.append((self.__used, float(y[0])))
+            self.__solved = bool(y[1:].max() <= 0 and y[0] <= self.__enough)
             return y.copy()
 
 # %% ../../nbs/study/rivals.ipynb #647544e0
@@ -342,9 +351,11 @@ def quietly() -> Iterator[None]:
         yield
 
 
-def run_rival(rival: str, problem: Problem, budget: int, seed: int) -> dict[str, Any]:
+def run_rival(
+    rival: str, problem: Problem, budget: int, seed: int, enough: float = -math.inf
+) -> dict[str, Any]:
     "One run: evaluations made, seconds a suggestion, an error, and the two traces."
-    counter, error = Counter(problem, budget), ""
+    counter, error = Counter(problem, budget, enough), ""
     start = time.process_time()
     with quietly():
         try:
