@@ -36,7 +36,7 @@ from .refine import refined
 from .rules import joined, log_feasibility, standing, widened_view
 from .several import Factors, drawn_world, manner, world_optima
 from .spaces import Box
-from .step import Step, first_allowed, possible, score, suggested
+from .step import Step, first_new, possible, score, suggested
 
 # %% auto #0
 __all__ = ['explore', 'climbed', 'exploit', 'best_sure_point', 'likeliest', 'refine', 'last_digits', 'lucky', 'prove', 'as_known',
@@ -325,13 +325,7 @@ class BoxRule:
     def initial(self, archive: Archive, pending: Sequence[Query]) -> dict[str, Any]:
         "The first point of a scrambled Sobol sequence that was neither told nor is pending."
         taken = archive.points + [query.x for query in pending]
-        if self.exact:
-            return first_allowed(self.space, self.exact, taken, self.settings.seed)
-        for n in (len(taken) + 1, 8 * len(taken), 64 * len(taken)):  # whole numbers may repeat
-            drawn = self.space.decode(self.space.sobol(n, self.settings.seed))
-            if new := next((x for x in drawn if x not in taken), None):
-                return new
-        return drawn[len(taken)]
+        return first_new(self.space, self.exact, taken, self.settings.seed)
 
     def recall(self, models: Models, memo: Mapping[str, Any]) -> None:
         "Nothing: a step in a box begins anew, but for what a batch shares."

@@ -19,9 +19,10 @@ import cobalt_nb
 from .known import outside
 from .mistakes import did_you_mean
 from .models import Policy, Settings, checked_settings
+from .noise import ROUND_OFF
 from .parameters import Categorical, Integer, Parameter
 from .problem import Interval, margin
-from .records import Query, Told, free_name, plain_scalar, split_values
+from .records import Archive, Query, Told, free_name, plain_scalar, split_values
 from .spaces import Box, Pool, Problem
 
 # %% auto #0
@@ -353,7 +354,7 @@ def completed(told: Told, exact: dict[str, float], given: Mapping[str, Any]) -> 
 
 # %% ../nbs/optimizer/events.ipynb #ba7e1fff
 def contradictions(
-    problem: Problem,
+    archive: Archive,
     noise: Mapping[str, float | None],
     x: Mapping[str, Any],
     told: Told,
@@ -362,9 +363,11 @@ def contradictions(
 ) -> dict[str, str]:
     "A sentence for each function that was told to be other than what is known of it."
     found = {}
-    for name, interval in problem.bounds.items():
+    for name, interval in archive.problem.bounds.items():
         sd = max(errors.get(name, 0.0), noise[name] or 0.0)
-        if margin(interval, told.values[name]) < -4 * sd:
+        sizes = [abs(v) for v in (told.values[name], *archive.column(name).tolist()) if v == v]
+        slack = 4 * sd + ROUND_OFF * max(sizes, default=0.0)
+        if margin(interval, told.values[name]) < -slack:
             found[name] = outside(name, told.values[name], interval, x)
     for name in given:
         if not agrees(given[name], told.values[name]):

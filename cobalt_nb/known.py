@@ -86,7 +86,8 @@ def outside(name: str, value: float, interval: Interval, x: Mapping[str, Any]) -
     "That a told value contradicts the stated bounds, in a sentence."
     return (
         f"{name!r} was {value:g} at {dict(x)}, outside the bounds {said(interval)} that were "
-        "stated for it; the value counts, and the end that it has passed no longer does"
+        "stated for it; the value counts, and the end that it has passed no longer does, "
+        "unless the function turns out to be noisy"
     )
 
 

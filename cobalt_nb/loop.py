@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -51,8 +51,8 @@ from .spaces import Pool, Problem
 
 # %% auto #0
 __all__ = ['Point', 'Functions', 'CYCLE', 'SILENT', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted',
-           'repeats_teach', 'progress_bar', 'progress_text', 'notebook_display', 'LiveFigure', 'shown_progress', 'Here',
-           'Hands', 'hands', 'unbroken', 'Loop', 'finish', 'explain', 'tolerance_of']
+           'attempts', 'all_taken', 'repeats_teach', 'progress_bar', 'progress_text', 'notebook_display', 'LiveFigure',
+           'shown_progress', 'Here', 'Hands', 'hands', 'unbroken', 'Loop', 'finish', 'explain', 'tolerance_of']
 
 # %% ../nbs/optimizer/loop.ipynb #9d572c82
 Point = dict[str, Any]
@@ -130,11 +130,25 @@ def check_functions(functions: Functions, problem: Problem, decoupled: bool) -> 
 
 # %% ../nbs/optimizer/loop.ipynb #87d9c3f9
 def exhausted(opt: Cobalt, running: Iterable[Query] = ()) -> bool:
-    "Whether every point is told or running, and a second evaluation teaches nothing."
-    space, exact = opt.problem.space, opt.problem.exact
-    if math.isinf(space.size) or opt.settings.decoupled or repeats_teach(opt):
+    "Whether all is tried or running at every point, and a second evaluation teaches nothing."
+    if math.isinf(opt.problem.space.size) or repeats_teach(opt):
         return False
-    taken = [*opt.archive.points, *(query.x for query in running)]
+    taken = [*zip(opt.archive.points, attempts(opt)), *((q.x, q.functions) for q in running)]
+    if not opt.settings.decoupled:
+        return all_taken(opt.problem, [x for x, _ in taken])
+    names = opt.problem.unknown
+    return all(all_taken(opt.problem, [x for x, tried in taken if k in tried]) for k in names)
+
+
+def attempts(opt: Cobalt) -> list[set[str]]:
+    "The functions that were told, or failed, in each evaluation."
+    rows = zip(opt.archive.values, opt.archive.failures)
+    return [{k for k, v in told.items() if not math.isnan(v)} | failed for told, failed in rows]
+
+
+def all_taken(problem: Problem, taken: Sequence[Point]) -> bool:
+    "Whether these are all points of a finite space, or all that known functions allow."
+    space, exact = problem.space, problem.exact
     points = {tuple(x[name] for name in space.names): x for x in taken}
     if not exact or not isinstance(space, Pool):
         return len(points) >= space.size

@@ -22,6 +22,7 @@ from .fit import FIT_NOISE_FLOOR, HEAVY, Standardizer, Warp
 from .joint import Joint
 from .known import within
 from .mistakes import real_number, whole_number
+from .noise import ROUND_OFF
 from .posterior import NOISE_FLOOR, RBF, CandidatePosterior, Hyperparameters
 from .problem import Interval
 from .records import Archive, best_index, violation
@@ -30,9 +31,9 @@ from .spaces import Pool, Problem
 from .surrogate import BEND, ROUGH, Surrogate
 
 # %% auto #0
-__all__ = ['BETA', 'MODES', 'SurrogateMaker', 'ROUND_OFF', 'WORKS', 'Settings', 'checked_settings', 'checked_noise', 'Policy',
-           'fit_to_dict', 'fit_from_dict', 'make_surrogate', 'fit_growth', 'bends_tail', 'Models', 'estimates',
-           'cautious_end', 'recommended']
+__all__ = ['BETA', 'MODES', 'SurrogateMaker', 'WORKS', 'Settings', 'checked_settings', 'checked_noise', 'Policy', 'fit_to_dict',
+           'fit_from_dict', 'make_surrogate', 'fit_growth', 'bends_tail', 'Models', 'estimates', 'cautious_end',
+           'recommended']
 
 # %% ../nbs/optimizer/models.ipynb #1b96eb2c
 BETA = 1.0
@@ -258,7 +259,6 @@ def bends_tail(problem: Problem, settings: Settings, policy: Policy, name: str) 
 SurrogateMaker = Callable[[Problem, Settings, Policy, str], Surrogate]
 
 # %% ../nbs/optimizer/models.ipynb #929b0fdc
-ROUND_OFF = 1e-9  # of the largest value: beyond a bound by less is not beyond it
 WORKS = "\0works"  # the hidden constraint among the bounds: above 0 an evaluation works
 
 

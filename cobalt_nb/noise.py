@@ -82,4 +82,5 @@ __all__ = [
     "noise_verdict",
     "NoiseVerdict",
     "pooled_variance",
+    "ROUND_OFF",
 ]  # what other rooms and users rely on

@@ -289,7 +289,7 @@ class Cobalt:
             told = split_values(self.problem, rest, asked)
             told = completed(told, self.problem.exact.values(point), given)
             sds = checked_errors(self.problem, told, errors)
-            doubts = contradictions(self.problem, self.settings.noise, point, told, sds, given)
+            doubts = contradictions(self.archive, self.settings.noise, point, told, sds, given)
             for name in doubts.keys() - self._said:
                 self._said.add(name)
                 warnings.warn(doubts[name], stacklevel=2)

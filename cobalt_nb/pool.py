@@ -281,11 +281,19 @@ def reason_of(models: Models, choice: Choice, gains: bool) -> str:
 def unasked(
     name: str, live: LiveSet, places: Places, archive: Archive, pending: Sequence[Query]
 ) -> Tensor:
-    "The live candidates (m,) where a function was neither told nor is pending, nor any failed."
-    new = places.worked(archive).clone()
-    new[places.positions(archive)[~archive.column(name).isnan()]] = False
+    """The live candidates (m,) where a function was neither tried nor is pending.
+
+    Those where every evaluation failed are left out, as long as others are left.
+    """
+    tried = [
+        name in failed or not math.isnan(told[name])
+        for failed, told in zip(archive.failures, archive.values)
+    ]
+    new = places.allowed.clone()
+    new[places.positions(archive)[torch.tensor(tried, dtype=torch.bool)]] = False
     new[[places.space.index(query.x) for query in pending if name in query.functions]] = False
-    return new[live.index]
+    wary = new & places.worked(archive)
+    return (wary if wary.any() else new)[live.index]
 
 
 def least_known(
@@ -360,6 +368,8 @@ class PoolRule:
             choice = other or choice
             reason = (
                 f"to learn {choice.aspect} where it is known least; what is of interest is known"
+                if other
+                else f"to ask {choice.aspect} again: it was tried wherever that is allowed"
             )
         return self.suggestion(models, view, choice.index, choice.aspect, choice.value, reason)
 

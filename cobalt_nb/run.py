@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from .events import checked_errors
 from .journal import Journal, header
 from .loop import Functions, Loop, Point, check_functions, finish, hands, shown_progress
 from cobalt_nb.mistakes import (
@@ -29,11 +30,11 @@ from .optimizer import Cobalt
 from .records import Query, feasible_column, split_values
 from .results import Result
 from .spaces import Box, Pool, Problem
-from .tables import error_columns
+from .tables import Row, error_columns
 
 # %% auto #0
-__all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'tell_known', 'beside_known', 'run', 'driven', 'let_go',
-           'checked_options', 'interrupted', 'maximize', 'minimize']
+__all__ = ['LOOP_ARGUMENTS', 'resumed', 'described', 'known_results', 'told_errors', 'tell_known', 'beside_known', 'run',
+           'driven', 'let_go', 'checked_options', 'interrupted', 'maximize', 'minimize']
 
 # %% ../nbs/optimizer/run.ipynb #526ba6b7
 def resumed(
@@ -67,12 +68,17 @@ def described(opt: Cobalt) -> dict[str, Any]:
     return json.loads(json.dumps({key: v for key, v in first.items() if key != "cobalt_nb"}))
 
 # %% ../nbs/optimizer/run.ipynb #542326f1
-def known_results(initial: Any, problem: Problem) -> list[tuple[Point, dict[str, Any]]]:
-    """Points and values from a DataFrame, a list of dicts, or a `Result`, all of them checked.
+def known_results(initial: Any, problem: Problem) -> list[Row]:
+    """Points, values and errors from a DataFrame, dicts, or a `Result`, all of them checked.
 
-    In a table an empty entry (NaN) is a value that was not tried, a row of them a failure.
+    In a table an empty entry (NaN) is a value that was not tried, a row of them a failure; the
+    column `f_error` has the standard errors of `f`. A `Result` knows which errors it was told.
     """
-    initial = initial.history if isinstance(initial, Result) else initial
+    sds = error_columns(problem)
+    if isinstance(initial, Result):
+        told = initial.behind.archive.errors if initial.behind else []
+        sds = {name: sds[name] for name in sds if not told or any(name in row for row in told)}
+        initial = initial.history
     rows = [] if initial is None else initial
     if isinstance(rows, pd.DataFrame):
         records = rows.to_dict("records")
@@ -85,27 +91,43 @@ def known_results(initial: Any, problem: Problem) -> list[tuple[Point, dict[str,
         if name not in names:
             raise ValueError(f"initial has no column {name!r}{did_you_mean(name, names)}")
     ours = {*space.names, *space.carry, feasible_column(problem)}
-    split = lambda row: (
-        {name: row[name] for name in space.names if name in row},
-        {name: value for name, value in row.items() if name not in ours},
-    )
-    known = [split(row) for row in rows]
-    for point, values in known:
-        space.encode(point), split_values(problem, values)
+    ours |= set(sds.values())
+    known = [
+        Row(
+            {name: row[name] for name in space.names if name in row},
+            {name: value for name, value in row.items() if name not in ours},
+            told_errors({name: row[sd] for name, sd in sds.items() if sd in row}, number),
+        )
+        for number, row in enumerate(rows)
+    ]
+    for point, values, errors in known:
+        space.encode(point), checked_errors(problem, split_values(problem, values), errors)
     return known
+
+
+def told_errors(errors: Mapping[str, Any], number: int) -> dict[str, float]:
+    "Standard errors of row `number` as floats; an error names what is none."
+    found = {}
+    for name, value in errors.items():
+        try:
+            found[name] = float(value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"initial, row {number}: {value!r} is no standard error of {name!r}; "
+                "give a number, leave it out, or give this column another name"
+            ) from None
+    return found
 
 # %% ../nbs/optimizer/run.ipynb #dc5b65d6
 def _empty(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or value != value
 
 # %% ../nbs/optimizer/run.ipynb #b7110394
-def tell_known(opt: Cobalt, known: Sequence[tuple[Point, Mapping[str, Any]]]) -> None:
+def tell_known(opt: Cobalt, known: Sequence[Row]) -> None:
     "Tell known results to an optimiser whose archive does not begin with them yet."
-    columns = error_columns(opt.problem)
-    for number, (point, values) in enumerate(known):
+    for number, (point, values, errors) in enumerate(known):
         if number >= len(opt.archive):
-            errors = {name: values[sd] for name, sd in columns.items() if sd in values}
-            opt.tell(point, {k: v for k, v in values.items() if k not in columns.values()}, errors)
+            opt.tell(point, values, errors)
         elif opt.archive.points[number] != opt.problem.space.record(point):
             raise ValueError(
                 "the journal does not begin with the results in `initial`; "

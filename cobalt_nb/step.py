@@ -34,7 +34,7 @@ from .rules import joined, least_chance, risk_note
 from .spaces import Box, Pool
 
 # %% auto #0
-__all__ = ['encoded', 'with_incumbent', 'possible', 'point_model', 'first_allowed', 'Step', 'score', 'suggested']
+__all__ = ['encoded', 'with_incumbent', 'possible', 'point_model', 'first_new', 'Step', 'score', 'suggested']
 
 # %% ../nbs/optimizer/step.ipynb #587fd110
 def encoded(space: Box | Pool, queries: Sequence[Query]) -> Tensor:
@@ -70,12 +70,16 @@ def point_model(
     return PointPosterior(posterior)
 
 
-def first_allowed(
-    space: Box, exact: KnownFunctions, taken: Sequence[Mapping[str, Any]], seed: int
+def first_new(
+    space: Box, exact: KnownFunctions | None, taken: Sequence[Mapping[str, Any]], seed: int
 ) -> dict[str, Any]:
-    "The first allowed point of a Sobol sequence that is not `taken`; if all are, the first one."
-    drawn = space.decode(exact.found(len(taken) + 1, seed))
-    return next((x for x in drawn if x not in taken), drawn[0])
+    "The first allowed point of a Sobol sequence that is not `taken`; if all are, some one."
+    draw = exact.found if exact else space.sobol
+    for n in (len(taken) + 1, 8 * len(taken), 64 * len(taken)):  # whole numbers may repeat
+        drawn = space.decode(draw(n, seed))
+        if new := next((x for x in drawn if x not in taken), None):
+            return new
+    return drawn[len(taken) % len(drawn)]
 
 # %% ../nbs/optimizer/step.ipynb #30c660ba
 class Step:
@@ -225,7 +229,7 @@ def suggested(
 # %% ../nbs/optimizer/step.ipynb #2b3357d9
 __all__ = [
     "encoded",
-    "first_allowed",
+    "first_new",
     "point_model",
     "possible",
     "score",

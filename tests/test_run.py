@@ -507,6 +507,24 @@ def test_initial_results_keep_their_standard_errors() -> None:
     assert seen[0] == [{"f": 0.1}] * 5
 
 
+def test_what_a_result_noted_beside_its_values_does_not_become_an_error() -> None:
+    noted = lambda p: {"f": p["x"], "f_error": 0.3}  # a word of the user's own
+    first = maximize(noted, {"x": (0.0, 1.0)}, "f", budget=4, progress=False)
+    seen = []
+    note = lambda opt, query: seen.append(opt.archive)
+    maximize(noted, {"x": (0.0, 1.0)}, "f", budget=1, initial=first, callback=note, progress=False)
+    assert seen[0].errors == [{}] * 5
+    assert [extras["f_error"] for extras in seen[0].extras] == [0.3] * 5
+
+
+def test_a_wrong_standard_error_is_found_before_anything_is_told(tmp_path: Path) -> None:
+    told = [{"x": 0.1, "f": 1.0, "f_error": 0.1}, {"x": 0.2, "f": 1.0, "f_error": -1.0}]
+    ways = {"budget": 1, "initial": told, "journal": tmp_path / "run.jsonl", "progress": False}
+    with pytest.raises(ValueError, match="standard error"):
+        maximize(lambda p: {"f": p["x"]}, {"x": (0.0, 1.0)}, "f", **ways)
+    assert not (tmp_path / "run.jsonl").exists()
+
+
 def test_a_decoupled_run_over_a_pool_asks_nothing_twice() -> None:
     "Without noise a function that was told at a candidate has nothing more to say there."
     t = np.linspace(0, 1, 30)
@@ -518,3 +536,23 @@ def test_a_decoupled_run_over_a_pool_asks_nothing_twice() -> None:
     for name in functions:
         asked = history[history[name].notna()][["x", "y"]]
         assert not asked.duplicated().any()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_decoupled_run_over_a_pool_ends_when_all_was_tried(share: float) -> None:
+    "With failures too: what failed for one function may work for another, and is tried once."
+    rng, tried = np.random.default_rng(3), []
+
+    def one(name: str) -> Any:
+        def answer(p: dict[str, float]) -> float:
+            tried.append((name, p["x"]))
+            if rng.random() < share:
+                raise RuntimeError("lost")
+            return p["x"]
+
+        return answer
+
+    functions, table = {"f": one("f"), "c": one("c")}, pd.DataFrame({"x": np.linspace(0, 1, 8)})
+    ways = {"budget": 40, "decoupled": True, "noise": 0.0, "tol": None, "catch": (RuntimeError,)}
+    minimize(functions, table, "f", {"c": (0.5, None)}, progress=False, **ways)
+    assert len(tried) == len(set(tried)) == 16

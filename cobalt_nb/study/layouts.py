@@ -171,7 +171,7 @@ def against_random(rows: pd.DataFrame) -> pd.DataFrame:
     wide = last.pivot(index="seed", columns=["told", "method"], values="better")
     chance = wide.pop(("coordinates", "random"))
     ahead, behind = (wide.lt(chance, axis=0)).sum(), (wide.gt(chance, axis=0)).sum()
-    p = [binomtest(int(a), int(a + b)).pvalue for a, b in zip(ahead, behind)]
+    p = [binomtest(int(a), int(a + b)).pvalue if a + b else 1.0 for a, b in zip(ahead, behind)]
     found = pd.DataFrame({"ahead": ahead, "behind": behind, "p": p})
     return found.reindex([pair for pair in SEARCHES if pair in found.index])
 
