@@ -218,7 +218,7 @@ BENCH = """examples:
 COMPARE = """examples:
   cobalt-nb compare --quick      four problems, the fast rivals: half a minute of one processor
   cobalt-nb compare --problems g06-2d rc17-3d --rivals cobalt cobyqa egobox --seeds 900 901
-  cobalt-nb compare              75 problems, all rivals: days; the same command goes on
+  cobalt-nb compare              75 problems, five seeds, slow rivals on a sample: hours; it goes on
 The problems: python -m cobalt_nb.study.suites --list
 It needs the packages of an extra: pip install 'cobalt-nb[compare]'
 """
@@ -275,9 +275,9 @@ def report_options(command: argparse.ArgumentParser) -> None:
 def compare_options(command: argparse.ArgumentParser) -> None:
     "The options of `compare`."
     add = command.add_argument
-    add("--problems", nargs="+", metavar="NAME", help="only these problems (default: 75)")
+    add("--problems", nargs="+", metavar="NAME", help="only these (default: 75, or a sample)")
     add("--rivals", nargs="+", metavar="NAME", help="only these rivals (default: all installed)")
-    add("--seeds", nargs="+", type=positive, metavar="N", help="the seeds (default: 900)")
+    add("--seeds", nargs="+", type=positive, metavar="N", help="the seeds (default: 900 to 904)")
     many = "evaluations for each dimension (default: 30, or 10 with --quick)"
     add("--per-dimension", type=positive, metavar="N", help=many)
     where = "where the runs go (default: compare, or compare-quick)"

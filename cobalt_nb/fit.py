@@ -283,11 +283,16 @@ def choose_warp(
 OPEN = sys.float_info.max  # an end that nothing reaches, as a number
 
 
-def tail_warp(first: Tensor, best: float) -> Warp:
-    "The warp of an objective to try after the observations `first` (n,), if the `best` is known."
-    distance = best - first
-    distance = distance[distance > 0]
-    return Warp(best, OPEN, tau=float(distance.quantile(0.1))) if len(distance) else Warp()
+def tail_warp(first: Tensor, later: Tensor, heavy: float = HEAVY) -> Warp:
+    """The warp of an objective to try after the observations `first` (n,) and those `later` (m,).
+
+    It is bent if the largest distance from the best value is `heavy` medians of the first ones.
+    """
+    every = torch.cat([first, later])
+    best, distance = float(every.max()), every.max() - first
+    if not 0 < heavy * float(distance.median()) < best - float(every.min()):
+        return Warp()
+    return Warp(best, OPEN, tau=float(distance[distance > 0].quantile(0.1)))
 
 # %% ../nbs/optimizer/fit.ipynb #f9fc807e
 __all__ = [

@@ -144,12 +144,25 @@ class Labels:
         "$\\log r^-/r^+$ (m,): how much nearer a pass is than a fail; less if it cannot be trusted."
         if self.passed.all() or not self.passed.any() or not self.weight:
             return torch.zeros(len(points), dtype=torch.float64)
-        near = [
-            torch.cdist(points / self.hyper.lengthscale, self.X[side] / self.hyper.lengthscale)
-            for side in (self.passed, ~self.passed)
-        ]
-        to_pass, to_fail = (distance.amin(1) + NEAREST for distance in near)
+        to_pass, to_fail = self.distance(points, self.passed), self.distance(points, ~self.passed)
         return self.weight * (to_fail / to_pass).log()
+
+    def distance(self, points: Tensor, side: Tensor) -> Tensor:
+        "The way (m,) from the `points` (m, d) to the nearest of the labels `side` (n,), scaled."
+        ell = self.hyper.lengthscale
+        return torch.cdist(points / ell, self.X[side] / ell).amin(1) + NEAREST
+
+    def echoes(self, points: Tensor, share: float) -> Tensor:
+        """Whether each of the `points` (m, d) can only repeat a fail.
+
+        A fail is nearer than this `share` of the way to a pass, or of a length scale.
+        """
+        if self.passed.all() or self.weight < 0.5:
+            return torch.zeros(len(points), dtype=torch.bool)
+        far = torch.ones(len(points), dtype=torch.float64)
+        if self.passed.any():
+            far = far.minimum(self.distance(points, self.passed))
+        return self.distance(points, ~self.passed) < share * far
 
     @property
     def weight(self) -> float:

@@ -119,7 +119,7 @@ class Policy:
     noisy: float = 1e-6  # a noise variance above this makes a function noisy
     heavy: float = HEAVY  # tails that make one try to warp a constraint
     bend: float = BEND  # nats by which the evidence must prefer the warp
-    tail: bool = False  # whether the poor values of an objective may be bent
+    tail: bool = True  # whether the poor values of an objective may be bent
     rough: float = ROUGH  # and the Matérn kernel
     fit_floor: float = FIT_NOISE_FLOOR  # the least noise variance of a fit
     noise_floor: float = NOISE_FLOOR  # and of a posterior
@@ -134,6 +134,7 @@ class Policy:
     step_points: int = 400  # observations that a step in many dimensions looks at, at least
     step_each: int = 25  # and for each dimension
     apart: float = 0.01  # of an exploring query from every pending one
+    echo: float = 0.2  # of the way from a label that fails to one that passes: it fails too
     # the practical cycle
     kappa: float = 1.0  # standard deviations inside the limits when exploiting
     leaps: bool = True
@@ -354,6 +355,13 @@ class Models:
         "Line 4 of Algorithm 1, from the bounds (m,) of all functions, and of `WORKS` if there."
         hidden = {WORKS: (0.0, math.inf)} if WORKS in bounds else {}
         return all_regions(bounds, self.problem.objective, self.limits | hidden)
+
+    def echoes(self, points: Tensor) -> Tensor:
+        "Whether each of the `points` (m, d) can only repeat what a label has said beside it."
+        found = torch.zeros(len(points), dtype=torch.bool)
+        for one in self.surrogates.values():
+            found |= one.labels.echoes(points, self.policy.echo) if one.labels else False
+        return found
 
     def hidden_bounds(self, points: Tensor, beta: float) -> dict[str, Bounds]:
         "The bounds (m,) of the hidden constraint at `points` (m, d); none if nothing ever failed."

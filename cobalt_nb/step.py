@@ -142,8 +142,9 @@ class Step:
         return found
 
     def allowed(self, points: Tensor) -> Tensor:
-        "Whether each of the `points` (m, d) is new, known to be allowed, and likely to work."
-        return (torch.cdist(points, self.known) > 1e-9).all(dim=1) & self.sensible(points)
+        "Whether each of the `points` (m, d) is new, repeats no fail, and is sensible."
+        new = (torch.cdist(points, self.known) > 1e-9).all(dim=1) & ~self.models.echoes(points)
+        return new & self.sensible(points)
 
     @property
     def risky(self) -> Tensor:

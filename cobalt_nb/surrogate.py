@@ -202,7 +202,7 @@ class Surrogate:
             return [plain]
         later = self.y[len(first) :]
         heavy = choose_warp(first, plain.lower, plain.upper, self.heavy, later)
-        heavy = tail_warp(first, float(self.y.max())) if self.tail else heavy
+        heavy = tail_warp(first, later, self.heavy) if self.tail else heavy
         if cold and heavy.bent:
             return [plain, heavy]
         return [heavy if self.warp.bent else plain]

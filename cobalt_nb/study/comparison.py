@@ -32,13 +32,14 @@ from .suites import NAMES, problem, stored_best
 from .trials import check_known
 
 # %% auto #0
-__all__ = ['PER_DIMENSION', 'SEEDS', 'TARGETS', 'NOTHING', 'QUICK', 'SAMPLE', 'PUBLISHED', 'Run', 'planned', 'play',
-           'stored_lines', 'run_of', 'add_line', 'compare', 'played', 'pack_runs', 'error', 'solved_after', 'run_table',
-           'common', 'data_profile', 'performance_profile', 'summarised', 'versus', 'installed', 'plan',
-           'shown_summary', 'plot_errors', 'plot_profiles', 'published_curves', 'value_after']
+__all__ = ['PER_DIMENSION', 'SEEDS', 'TARGETS', 'NOTHING', 'QUICK', 'STORED', 'PUBLISHED', 'LABELS', 'DASHES', 'OBJECTIVES',
+           'Run', 'sampled', 'planned', 'play', 'stored_lines', 'run_of', 'add_line', 'compare', 'played', 'pack_runs',
+           'error', 'solved_after', 'run_table', 'common', 'data_profile', 'performance_profile', 'summarised',
+           'versus', 'installed', 'plan', 'shown_summary', 'everywhere', 'plot_profiles', 'kind_of', 'plot_errors',
+           'published_curves', 'value_after']
 
 # %% ../../nbs/study/comparison.ipynb #7c0dcef1
-PER_DIMENSION, SEEDS = 30, (900,)
+PER_DIMENSION, SEEDS = 30, (900, 901, 902, 903, 904)
 
 
 class Run(NamedTuple):
@@ -50,16 +51,23 @@ class Run(NamedTuple):
     budget: int
 
 
+def sampled() -> list[str]:
+    "The problems of slow rivals: every second one of the small ones."
+    rows = stored_best().loc[list(NAMES)]
+    return rows.index[(rows.d <= 5) & (rows.K <= 6)].tolist()[::2]
+
+
 def planned(
-    problems: Sequence[str], rivals: Sequence[str], seeds: Sequence[int], per_dimension: int
+    problems: Sequence[str] | None, rivals: Sequence[str], seeds: Sequence[int], per_dimension: int
 ) -> list[Run]:
     "The runs, a rival after the other; an error names what is unknown or not installed."
     for name in rivals:
         check_known("rival", name, list(RIVALS))
         if sentence := missing(name):
             raise ImportError(sentence)
-    budget = {name: per_dimension * problem(name).d for name in problems}
-    return [Run(p, r, s, budget[p]) for s in seeds for r in rivals for p in problems]
+    own = {r: problems or (sampled() if RIVALS[r].slow else NAMES) for r in rivals}
+    budget = {p: per_dimension * problem(p).d for names in own.values() for p in names}
+    return [Run(p, r, s, budget[p]) for s in seeds for r in rivals for p in own[r]]
 
 
 def play(run: Run) -> dict[str, Any]:
@@ -233,12 +241,13 @@ def plan(
     per_dimension: int | None,
     quick: bool = False,
 ) -> list[Run]:
-    "The runs of the command; what is not given is the fixed list, or the small one."
+    "The runs of the command; what is not given is what the stored runs have, or a small part."
     there, _ = installed()
-    fast = [name for name in there if not RIVALS[name].slow]
-    names, many = (QUICK, 10) if quick else (NAMES, PER_DIMENSION)
-    methods = rivals or (fast if quick else there)
-    return planned(problems or names, methods, seeds or SEEDS, per_dimension or many)
+    if quick:
+        fast = [name for name in there if not RIVALS[name].slow]
+        problems, rivals = problems or QUICK, rivals or fast
+        seeds, per_dimension = seeds or SEEDS[:1], per_dimension or 10
+    return planned(problems, rivals or there, seeds or SEEDS, per_dimension or PER_DIMENSION)
 
 
 def shown_summary(lines: Iterable[dict[str, Any]]) -> str:
@@ -253,43 +262,75 @@ def shown_summary(lines: Iterable[dict[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 # %% ../../nbs/study/comparison.ipynb #912c33ad
-SAMPLE = Path(str(files("cobalt_nb") / "results" / "compare.jsonl.gz"))
+STORED = Path(str(files("cobalt_nb") / "results" / "compare.jsonl.gz"))
 PUBLISHED = Path(str(files("cobalt_nb") / "results" / "furbo.csv"))
 
-# %% ../../nbs/study/comparison.ipynb #3ed5e397
-def plot_errors(table: pd.DataFrame, kind: str = "strict") -> Figure:
-    "The median of log10 of the error, for each problem (rows, by dimension) and rival (columns)."
-    logs = table.assign(log=np.log10(table[kind].clip(lower=FLOOR)))
-    wide = logs.pivot_table(index=["d", "K", "problem"], columns="rival", values="log")
-    wide = wide[[name for name in RIVALS if name in wide.columns]].droplevel(["d", "K"])
-    words = wide.map(lambda v: "" if math.isnan(v) else "none" if v >= 1 else f"{v:.1f}")
-    fig, ax = plt.subplots(figsize=(7.2, 0.28 * len(wide) + 1.4))
-    look: dict[str, Any] = {"cmap": "mako", "vmin": -8, "vmax": 1, "annot_kws": {"size": 7}}
-    look["cbar_kws"] = {"label": r"$\log_{10}$ of the error"}
-    sns.heatmap(wide, annot=words, fmt="", ax=ax, linewidths=0.5, **look)
-    ax.set(xlabel="", ylabel="")
-    ax.tick_params(axis="x", rotation=45)
-    return fig
 
-# %% ../../nbs/study/comparison.ipynb #9f3885e2
+def everywhere(table: pd.DataFrame) -> list[str]:
+    "The rivals that ran on all problems of the table."
+    many = table.groupby("rival").problem.nunique()
+    return [name for name in RIVALS if many.get(name) == table.problem.nunique()]
+
+# %% ../../nbs/study/comparison.ipynb #3ed5e397
+LABELS = {"cobalt": "cobalt-nb", "cobyqa": "COBYQA", "cobyla": "COBYLA", "nomad": "NOMAD"}
+LABELS |= {"cma": "CMA-ES", "tpe": "Optuna TPE", "gpsampler": "Optuna GPSampler", "scbo": "SCBO"}
+LABELS |= {"egobox": "egobox", "qlognei": "BoTorch qLogNEI", "ax": "Ax", "random": "random search"}
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (5, 1.5, 1.5, 1.5)))
+
+
 def plot_profiles(table: pd.DataFrame, targets: Sequence[float], kind: str = "strict") -> Figure:
     "The data profiles of the rivals, one axis for each target."
     top = int((table["budget"] / table["d"]).max())
     at, names = np.arange(0, top + 0.5, 0.5), [n for n in RIVALS if n in set(table.rival)]
-    hues = "colorblind" if len(names) <= 10 else "husl"
-    colours = dict(zip(names, sns.color_palette(hues, len(names))))
-    fig, axes = plt.subplots(1, len(targets), figsize=(7.2, 3.0), sharey=True)
+    others = [name for name in names if name != "cobalt"]
+    hues = dict(zip(others, sns.color_palette("colorblind", len(others))))
+    fig, axes = plt.subplots(1, len(targets), figsize=(7.2, 2.9), sharey=True)
     for ax, target in zip(np.atleast_1d(axes), targets):
         wide = data_profile(table, f"{kind} {target:.0e}", at.tolist())
-        for name in reversed(names):
-            ours = name == "cobalt"
-            look: dict[str, Any] = {"color": "k" if ours else colours[name], "lw": 2 if ours else 1}
-            ax.step(at, wide.loc[name], where="post", label=name, **look)
-        ax.set(title=f"to {target:.0e}", xlabel="evaluations / d", ylim=(-0.02, 1.02))
+        for i, name in enumerate(others):
+            look: dict[str, Any] = {"color": hues[name], "ls": DASHES[i % 4], "lw": 1.2}
+            ax.step(at, wide.loc[name], where="post", label=LABELS[name], **look)
+        if "cobalt" in names:
+            ax.step(at, wide.loc["cobalt"], where="post", label=LABELS["cobalt"], color="k", lw=2)
+        ax.set(xlabel="evaluations / d", ylim=(-0.02, 1.02), xlim=(0, top))
+        ax.set_title(rf"error below $10^{{{round(math.log10(target))}}}$")
     handles, labels = ax.get_legend_handles_labels()
     np.atleast_1d(axes)[0].set_ylabel("share of the runs")
-    place: dict[str, Any] = {"loc": "outside lower center", "ncols": min(6, len(names))}
+    place: dict[str, Any] = {"loc": "outside lower center", "ncols": 4}
     fig.legend(handles[::-1], labels[::-1], **place)
+    return fig
+
+# %% ../../nbs/study/comparison.ipynb #f667218e
+OBJECTIVES = (
+    *("sphere", "ellipsoid", "linear slope", "rotated ellipsoid", "discus", "bent cigar"),
+    *("different powers", "Rastrigin", "rotated Rastrigin"),
+)
+
+
+def kind_of(name: str) -> str:
+    "The kind of a problem: COCO's objective, six functions each, or the suite."
+    if not name.startswith("coco-f"):
+        return str(stored_best().loc[name, "suite"])
+    return "COCO, " + OBJECTIVES[(int(name[6:8]) - 1) // 6]
+
+
+def plot_errors(table: pd.DataFrame, kind: str = "strict") -> Figure:
+    "The median of log10 of the error, for each kind of problem (rows) and rival (columns)."
+    logs = table.assign(log=np.log10(table[kind].clip(lower=FLOOR)))
+    logs["kind"] = logs.problem.map(kind_of)
+    wide = logs.pivot_table(index="kind", columns="rival", values="log", aggfunc="median")
+    rows = dict.fromkeys(map(kind_of, NAMES))
+    wide = wide.reindex([row for row in rows if row in wide.index])
+    wide = wide[[name for name in RIVALS if name in wide.columns]].rename(columns=LABELS)
+    words = wide.map(lambda v: "" if math.isnan(v) else "none" if v >= 1 else f"{v:.1f}")
+    fig, ax = plt.subplots(figsize=(7.2, 0.27 * len(wide) + 1.5))
+    look: dict[str, Any] = {"cmap": "mako", "vmin": -8, "vmax": 1, "annot_kws": {"size": 8}}
+    look["cbar_kws"] = {"label": r"$\log_{10}$ of the error"}
+    sns.heatmap(wide, annot=words, fmt="", ax=ax, linewidths=0.5, **look)
+    ax.set(xlabel="", ylabel="")
+    ax.tick_params(axis="x", rotation=30)
+    ax.tick_params(axis="y", rotation=0)
+    plt.setp(ax.get_xticklabels(), ha="right", rotation_mode="anchor")
     return fig
 
 # %% ../../nbs/study/comparison.ipynb #ca322939

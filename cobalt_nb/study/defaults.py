@@ -50,11 +50,14 @@ VARIANTS = {
         "a larger nugget in the fit and the posterior", Policy(fit_floor=1e-8, noise_floor=1e-8)
     ),
     "warp-none": Variant("no constraint is warped", Policy(heavy=math.inf)),
-    "warp-all": Variant("every constraint is warped", Policy(heavy=1.0, bend=-math.inf)),
+    "warp-all": Variant(
+        "every constraint is warped", Policy(heavy=1.0, bend=-math.inf, tail=False)
+    ),
     "no-proof": Variant("idle steps explore and do not prove", Policy(proof_dims=0)),
     "no-refine": Variant("no last digits by differences", Policy(refine_gain=-math.inf)),
     "no-hills": Variant("no other hill where a search has ended", Policy(hill_near=-1.0)),
-    "tail": Variant("poor values of the objective may be bent", Policy(tail=True)),
+    "no-tail": Variant("poor values of an objective are not bent", Policy(tail=False)),
+    "no-echo": Variant("points beside a fail are asked as well", Policy(echo=0.0)),
     "beta-0.25": Variant("narrower bounds when exploring", settings={"beta": 0.25}),
     "beta-4": Variant("wider bounds when exploring", settings={"beta": 4.0}),
 }

@@ -21,7 +21,6 @@ import torch
 from scipy.optimize import NonlinearConstraint, minimize
 
 from ..optimizer import Cobalt
-from ..run import minimize as cobalt_minimize
 from ..spaces import Box
 from .baselines import Baseline
 from .suites import Problem, bare, needed
@@ -121,11 +120,12 @@ def named_values(place: Place, point: dict[str, Any]) -> dict[str, float]:
 
 
 def cobalt(counter: Counter, seed: int) -> None:
-    "This package: `minimize`, told that there is no noise, to the end of the budget."
-    values = lambda point: named_values(counter, point)
-    options: dict[str, Any] = {"tol": None, "noise": 0.0, "seed": seed, "progress": False}
+    "This package, told that there is no noise, to the end of the budget."
     sides, limits = named_box(counter)
-    cobalt_minimize(values, sides, "f", limits, counter.budget, **options)
+    opt = Cobalt(Box(sides), "f", limits, maximize=False, noise=0.0, seed=seed)
+    while counter.left:
+        query = opt.ask()
+        opt.tell(query, named_values(counter, query.x))
 
 # %% ../../nbs/study/rivals.ipynb #035ec005
 def scbo(counter: Counter, seed: int) -> None:
@@ -318,16 +318,16 @@ class Rival(NamedTuple):
     words: str
     module: str = "scipy"
     package: str = "scipy"
-    slow: bool = False  # seconds for a suggestion
+    slow: bool = False  # run on a sample of the problems, since a suggestion takes long
 
 
 RIVALS: dict[str, Rival] = {
-    "cobalt": Rival(cobalt, "cobalt-nb, minimize(noise=0)"),
+    "cobalt": Rival(cobalt, "cobalt-nb, told that there is no noise"),
     "cobyqa": Rival(scipy_solver("COBYQA"), "SciPy COBYQA, restarted"),
     "cobyla": Rival(scipy_solver("COBYLA"), "SciPy COBYLA, restarted"),
     "nomad": Rival(nomad, "NOMAD, restarted", "PyNomad", "PyNomadBBO"),
     "cma": Rival(cma_es, "CMA-ES, augmented Lagrangian, restarted", "cma", "cma"),
-    "egobox": Rival(egobox_ego, "egobox EGO", "egobox", "egobox"),
+    "egobox": Rival(egobox_ego, "egobox EGO", "egobox", "egobox", slow=True),
     "tpe": Rival(optuna_sampler("TPESampler"), "Optuna TPESampler", "optuna", "optuna"),
     "gpsampler": Rival(
         optuna_sampler("GPSampler", deterministic_objective=True),
@@ -336,7 +336,7 @@ RIVALS: dict[str, Rival] = {
         "optuna",
         slow=True,
     ),
-    "scbo": Rival(scbo, "SCBO"),
+    "scbo": Rival(scbo, "SCBO", slow=True),
     "qlognei": Rival(qlognei, "BoTorch qLogNEI", "botorch", "botorch", True),
     "ax": Rival(ax_default, "Ax", "ax.api.client", "ax-platform", True),
     "random": Rival(random_search, "random search"),
