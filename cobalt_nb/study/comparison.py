@@ -281,17 +281,21 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (5, 1.5, 1.5, 1.5)))
 def plot_profiles(table: pd.DataFrame, targets: Sequence[float], kind: str = "strict") -> Figure:
     "The data profiles of the rivals, one axis for each target."
     top = int((table["budget"] / table["d"]).max())
-    at, names = np.arange(0, top + 0.5, 0.5), [n for n in RIVALS if n in set(table.rival)]
+    at, names = np.arange(top + 1), [n for n in RIVALS if n in set(table.rival)]
     others = [name for name in names if name != "cobalt"]
     hues = dict(zip(others, sns.color_palette("colorblind", len(others))))
     fig, axes = plt.subplots(1, len(targets), figsize=(7.2, 2.9), sharey=True)
     for ax, target in zip(np.atleast_1d(axes), targets):
         wide = data_profile(table, f"{kind} {target:.0e}", at.tolist())
-        for i, name in enumerate(others):
-            look: dict[str, Any] = {"color": hues[name], "ls": DASHES[i % 4], "lw": 1.2}
-            ax.step(at, wide.loc[name], where="post", label=LABELS[name], **look)
-        if "cobalt" in names:
-            ax.step(at, wide.loc["cobalt"], where="post", label=LABELS["cobalt"], color="k", lw=2)
+        looks: dict[str, Any] = {
+            name: {"color": hues[name], "ls": DASHES[i % 4], "lw": 1.2}
+            for i, name in enumerate(others)
+        }
+        for name, look in (looks | {"cobalt": {"color": "k", "lw": 2}}).items():
+            if name in wide.index:
+                steps = wide.loc[name].drop_duplicates()  # shares only rise
+                steps[top] = steps.iloc[-1]
+                ax.step(steps.index, steps, where="post", label=LABELS[name], **look)
         ax.set(xlabel="evaluations / d", ylim=(-0.02, 1.02), xlim=(0, top))
         ax.set_title(rf"error below $10^{{{round(math.log10(target))}}}$")
     handles, labels = ax.get_legend_handles_labels()
