@@ -356,6 +356,7 @@ __all__ = [
     "data_profile",
     "error",
     "installed",
+    "LABELS",
     "pack_runs",
     "performance_profile",
     "plan",

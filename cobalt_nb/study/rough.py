@@ -28,7 +28,7 @@ from .suites import Problem
 from .zoo import Member, optimum_of, shaped, smooth
 
 # %% auto #0
-__all__ = ['SHAPED', 'FAMILIES', 'POWER', 'ROOM', 'FAR', 'FIRST', 'MEMBERS', 'MARKS', 'STORED', 'NOTHING', 'level', 'told',
+__all__ = ['SHAPED', 'FAMILIES', 'POWER', 'ROOM', 'FAR', 'FIRST', 'MEMBERS', 'MARKS', 'STORED', 'NOTHING', 'level', 'as_told',
            'cost', 'height', 'Rough', 'member', 'measured', 'measure', 'main', 'medians', 'plot_medians']
 
 # %% ../../nbs/study/rough.ipynb #15df71a4
@@ -47,7 +47,7 @@ def level(seed: int) -> Member:
     return Member(d, functions, {f"c{k}": (h, None) for k, h in enumerate(limits, 1)})
 
 
-def told(family: str, c: float, h: float) -> list[float]:
+def as_told(family: str, c: float, h: float) -> list[float]:
     "What is told of a constraint c ≥ h: values that are to be at most 0."
     if family == "clamped":
         return [min(max(h - c, -ROOM), ROOM)]
@@ -89,7 +89,7 @@ def member(family: str, seed: int) -> Rough:
 
     def functions(x: np.ndarray) -> np.ndarray:
         y = {name: float(v) for name, v in task.outputs(torch.from_numpy(np.array(x))).items()}
-        parts = [told(family, y[name], h) for name, h in limits.items()]
+        parts = [as_told(family, y[name], h) for name, h in limits.items()]
         return np.array([cost(family, y["f"]), *(v for part in parts for v in part)])
 
     K = len(functions(np.full(task.dim, 0.5))) - 1

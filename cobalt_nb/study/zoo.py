@@ -393,4 +393,5 @@ __all__ = [
     "rewards",
     "shaped",
     "SHAPES",
+    "smooth",
 ]  # what other rooms and users rely on
