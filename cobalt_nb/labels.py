@@ -153,7 +153,7 @@ class Labels:
         return torch.cdist(points / ell, self.X[side] / ell).amin(1) + NEAREST
 
     def echoes(self, points: Tensor, share: float) -> Tensor:
-        """Whether each of the `points` (m, d) can only repeat a fail.
+        """Whether each of the `points` (m, d) most probably repeats a fail.
 
         A fail is nearer than this `share` of the way to a pass, or of a length scale.
         """

@@ -117,7 +117,7 @@ class Policy:
     growth_pool: float = 0.1  # by which the data grow between two fits, over a Pool
     growth_box: float = 0.02  # and in a Box, for at most eight functions; for more it is more
     noisy: float = 1e-6  # a noise variance above this makes a function noisy
-    heavy: float = HEAVY  # tails that make one try to warp a constraint
+    heavy: float = HEAVY  # tails that make one try a warp
     bend: float = BEND  # nats by which the evidence must prefer the warp
     tail: bool = True  # whether the poor values of an objective may be bent
     rough: float = ROUGH  # and the Matérn kernel
@@ -134,7 +134,9 @@ class Policy:
     step_points: int = 400  # observations that a step in many dimensions looks at, at least
     step_each: int = 25  # and for each dimension
     apart: float = 0.01  # of an exploring query from every pending one
-    echo: float = 0.2  # of the way from a label that fails to one that passes: it fails too
+    echo: float = (
+        0.2  # of the way from a label that fails to one that passes: it most probably fails too
+    )
     # the practical cycle
     kappa: float = 1.0  # standard deviations inside the limits when exploiting
     leaps: bool = True
@@ -357,7 +359,7 @@ class Models:
         return all_regions(bounds, self.problem.objective, self.limits | hidden)
 
     def echoes(self, points: Tensor) -> Tensor:
-        "Whether each of the `points` (m, d) can only repeat what a label has said beside it."
+        "Whether each of the `points` (m, d) most probably repeats a fail of a label beside it."
         found = torch.zeros(len(points), dtype=torch.bool)
         for one in self.surrogates.values():
             found |= one.labels.echoes(points, self.policy.echo) if one.labels else False

@@ -142,7 +142,7 @@ class Step:
         return found
 
     def allowed(self, points: Tensor) -> Tensor:
-        "Whether each of the `points` (m, d) is new, repeats no fail, and is sensible."
+        "Whether each of the `points` (m, d) is new, likely to repeat no fail, and sensible."
         new = (torch.cdist(points, self.known) > 1e-9).all(dim=1) & ~self.models.echoes(points)
         return new & self.sensible(points)
 

@@ -114,7 +114,7 @@ def measured(family: str, method: str, seed: int, most: int = MARKS[-1]) -> dict
     key = {"family": family, "d": d, "seed": seed, "method": method}
     return key | errors | {"cpu": round(line["cpu"], 4)}
 
-
+# %% ../../nbs/study/rough.ipynb #5a000003
 def measure(out: Path, families: Sequence[str], methods: Sequence[str], seeds: range) -> None:
     "Add the lines that the file lacks."
     empty = pd.DataFrame(columns=["family", "method", "seed"])
@@ -125,7 +125,7 @@ def measure(out: Path, families: Sequence[str], methods: Sequence[str], seeds: r
         line = pd.DataFrame([measured(*key)])
         line.to_csv(out, mode="a", header=not out.exists(), index=False)
 
-
+# %% ../../nbs/study/rough.ipynb #5a000004
 def main(argv: Sequence[str] | None = None) -> int:
     "The command line."
     what = "Kinks, plateaus, poles and decades: ours beside solvers that need no model."
