@@ -134,9 +134,7 @@ class Policy:
     step_points: int = 400  # observations that a step in many dimensions looks at, at least
     step_each: int = 25  # and for each dimension
     apart: float = 0.01  # of an exploring query from every pending one
-    echo: float = (
-        0.2  # of the way from a label that fails to one that passes: it most probably fails too
-    )
+    echo: float = 0.2  # of the way from a fail to a pass: a label most probably fails there
     # the practical cycle
     kappa: float = 1.0  # standard deviations inside the limits when exploiting
     leaps: bool = True
