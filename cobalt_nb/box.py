@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .credible import SPREAD, Draw, shortened, supposing
 from .hills import another_hill, presumed_height
+from .improvement import improve
 from .known import KnownFunctions
 from .local import PointChance, apart, free_columns
 from .models import Models, Settings
@@ -41,7 +42,7 @@ from .step import Step, first_new, possible, score, suggested
 # %% auto #0
 __all__ = ['explore', 'climbed', 'exploit', 'best_sure_point', 'likeliest', 'refine', 'last_digits', 'lucky', 'prove', 'as_known',
            'highest', 'gap_between', 'proof_words', 'as_doubted', 'as_supposed', 'dare', 'practical', 'look_for_one',
-           'explore_or_prove', 'explore_alone', 'imagine', 'beside', 'BoxRule']
+           'explore_or_prove', 'explore_alone', 'imagine', 'beside', 'despite_noise', 'BoxRule']
 
 # %% ../nbs/optimizer/box.ipynb #daa96dc4
 def explore(step: Step, beta: float, boundaries: bool = True, meet: bool = False) -> Suggestion:
@@ -314,6 +315,11 @@ def beside(step: Step, factors: Factors, beta: float, turn: int, gain: float) ->
         return found
     return explore(step, beta) if turn % 2 else explore_or_prove(step, beta, gain)
 
+# %% ../nbs/optimizer/box.ipynb #3c06ce09
+def despite_noise(step: Step, turn: int, wait: bool) -> Suggestion:
+    "The step at this `turn` if evaluations have noise; exploiting may have to `wait`."
+    return (exploit(step) if turn % 4 == 3 and not wait else None) or improve(step)
+
 # %% ../nbs/optimizer/box.ipynb #7d795a5f
 class BoxRule:
     "Algorithm 1 over candidates around the incumbent, or the practical cycle."
@@ -341,6 +347,8 @@ class BoxRule:
         promised = [query.value for query in pending if query.aspect == "exploit"]
         if self.settings.mode == "paper":
             return explore(step, beta)
+        if models.noisy and not models.joint and not models.problem.exact:
+            return despite_noise(step, turn, wait=bool(promised))
         if promised:
             return beside(step, self.factors, beta, turn, promised[-1])
         return practical(step, beta, turn)

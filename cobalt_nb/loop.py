@@ -35,7 +35,7 @@ import pandas as pd
 from .certificates import auto_tolerance
 from .markup import Raw, card
 from .mistakes import did_you_mean, whole_number
-from .models import estimates, recommended
+from .models import estimates
 from .optimizer import Cobalt
 from .parameters import copied
 from cobalt_nb.records import (
@@ -47,6 +47,7 @@ from cobalt_nb.records import (
     split_values,
     violation,
 )
+from .rules import recommended
 from .spaces import Pool, Problem
 
 # %% auto #0

@@ -25,15 +25,14 @@ from .mistakes import real_number, whole_number
 from .noise import ROUND_OFF
 from .posterior import NOISE_FLOOR, RBF, CandidatePosterior, Hyperparameters
 from .problem import Interval
-from .records import Archive, best_index, violation
+from .records import Archive
 from .roi import Regions
 from .spaces import Pool, Problem
 from .surrogate import BEND, ROUGH, Surrogate
 
 # %% auto #0
 __all__ = ['BETA', 'MODES', 'SurrogateMaker', 'WORKS', 'Settings', 'checked_settings', 'checked_noise', 'Policy', 'fit_to_dict',
-           'fit_from_dict', 'make_surrogate', 'fit_growth', 'bends_tail', 'Models', 'estimates', 'cautious_end',
-           'recommended']
+           'fit_from_dict', 'make_surrogate', 'fit_growth', 'bends_tail', 'Models', 'estimates', 'cautious_end']
 
 # %% ../nbs/optimizer/models.ipynb #1b96eb2c
 BETA = 1.0
@@ -146,7 +145,12 @@ class Policy:
     refine_gain: float = 1e-3  # of exploitation, below which differences refine the best point
     refine_points: int = 2  # neighbours that count for a slope, for each dimension, and five more
     refine_radius: float = 0.25  # of a refining step, at most
+    # improvement under noise
+    draws: int = 32  # of what is known at the baseline
+    baseline: int = 20  # evaluations that may be the best, at most
+    climbs: int = 5  # from the best candidates
     # queries beside pending ones
+    replicate_beside: int = 7  # pending ones, beside which the best point is asked again, once
     margins: tuple[float, ...] = (1, 2, 4, 0.5)  # standard deviations inside limits, in turn
     reaches: tuple[float, ...] = (1, 0.1, 0.3, 0.1, 0.03)  # of the search on a draw, in turn
     draw_looks: int = 10  # every so many-th candidate is looked at on a draw
@@ -454,29 +458,13 @@ def _in_units(models: Models, name: str, v: Tensor) -> Tensor:
     return torch.where(v >= 0, passing, failing)
 
 # %% ../nbs/optimizer/models.ipynb #d6776a12
-def cautious_end(
-    models: Models, name: str, posterior: CandidatePosterior, beta: float | None = None
-) -> Tensor:
+def cautious_end(models: Models, name: str, posterior: CandidatePosterior) -> Tensor:
     "The lower bound (m,) of the objective; of a constraint the bound with the smaller margin."
-    beta = models.settings.beta if beta is None else beta
-    bounds = models.bounds({name: posterior}, beta)[name]
+    bounds = models.bounds({name: posterior}, models.settings.beta)[name]
     if name not in models.limits:
         return bounds.lower
     low, high = models.limits[name]
     return torch.where(bounds.lower - low < high - bounds.upper, bounds.lower, bounds.upper)
-
-# %% ../nbs/optimizer/models.ipynb #11085a7f
-def recommended(models: Models, archive: Archive) -> int:
-    "The best evaluation that is feasible, noisy constraints by κ deviations; else by means."
-    values, problem, beta = estimates(models, archive), models.problem, models.policy.kappa**2
-    cautious = dict(values)
-    for name in problem.constraints:
-        if models.is_noisy(name) and models.surrogates[name].fitted:
-            end = cautious_end(models, name, models.posterior(name, archive.cube), beta)
-            told = ~archive.column(name).isnan().numpy()
-            cautious[name] = np.where(told, _in_units(models, name, end).numpy(), values[name])
-    safe = best_index(archive, cautious)
-    return safe if violation(problem, cautious)[safe] == 0 else best_index(archive, values)
 
 # %% ../nbs/optimizer/models.ipynb #0d00e4b4
 __all__ = [
@@ -487,7 +475,6 @@ __all__ = [
     "make_surrogate",
     "Models",
     "Policy",
-    "recommended",
     "Settings",
     "WORKS",
 ]  # what other rooms and users rely on

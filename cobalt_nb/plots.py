@@ -23,7 +23,6 @@ from torch import Tensor
 
 from .confidence import Bounds
 from .insight import with_columns
-from .models import recommended
 from .optimizer import Cobalt
 from cobalt_nb.outlook import (
     Parameter,
@@ -51,6 +50,7 @@ from cobalt_nb.portraits import (
 )
 from .records import best_so_far, seen_feasible
 from .results import Result
+from .rules import recommended
 from .scenes import Scene, acquisitions, draw_step, largest, plot_step, step_axes
 from .spaces import Box, Categorical, Pool, Problem
 from cobalt_nb.style import (

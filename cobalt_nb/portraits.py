@@ -28,12 +28,13 @@ from cobalt_nb.insight import (
     validated,
 )
 from .markup import shown
-from .models import Models, recommended
+from .models import Models
 from .optimizer import Cobalt
 from .outlook import Parameter, fitted, parameters, scale_axis
 from .parameters import Categorical, Integer
 from .records import Archive, feasible_column, seen_feasible
 from .results import Result, measured
+from .rules import recommended
 from .spaces import Problem
 from .style import COLOURS, PALETTE, around, legend_above, new_axes
 from .tradeoffs import Price, safer, shadow_prices

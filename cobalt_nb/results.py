@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 
 from .markup import Raw, card, spark, table
-from .models import Models, estimates, recommended
+from .models import Models, estimates
 from .noise import pooled_variance
 from .optimum import Chance, posterior_of_optimum
 from .problem import Interval, feasible
 from .records import Archive, Query, best_index, best_so_far, seen_feasible
 from .roi import Certificate
-from .rules import log_feasibility
+from .rules import log_feasibility, recommended
 from .sharing import Shared
 from .spaces import Problem
 from .threads import one_thread

@@ -9,20 +9,22 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .acquisition import Choice
 from .algorithms import Limits, Posteriors, coupled_choice, decoupled_choice
 from .confidence import Bounds
-from .models import Models
+from .models import Models, estimates
+from .problem import feasible
 from .records import Archive, Query, Suggestion, best_index
 from .roi import Regions, optimum_interval, search_region
 from .spaces import Pool
 
 # %% auto #0
 __all__ = ['Look', 'Rule', 'View', 'widened_view', 'chosen', 'standing', 'joined', 'log_feasibility', 'log_ndtr_interval',
-           'least_chance', 'risk_note', 'replicate']
+           'recommended', 'least_chance', 'risk_note', 'undecided', 'replicate']
 
 # %% ../nbs/optimizer/rules.ipynb #8ca77e99
 class Rule(Protocol):
@@ -110,6 +112,23 @@ def log_ndtr_interval(low: Tensor, high: Tensor) -> Tensor:
     upper, lower = torch.special.log_ndtr(high), torch.special.log_ndtr(low)
     return upper + torch.log1p(-torch.exp(lower - upper).clamp_max(1.0 - 1e-16))
 
+# %% ../nbs/optimizer/rules.ipynb #11085a7f
+def recommended(models: Models, archive: Archive) -> int:
+    "The best evaluation, of those that meet the noisy constraints with chance 1 − δ if any does."
+    values, problem = estimates(models, archive), models.problem
+    doubted = [name for name in problem.constraints if models.is_noisy(name)]
+    doubted = [name for name in doubted if models.surrogates[name].fitted]
+    met = np.isfinite([values[name] for name in problem.functions]).all(0)
+    for name, interval in problem.constraints.items():
+        met &= np.asarray(feasible(interval, values[name]))
+    if not doubted or not met.any():
+        return best_index(archive, values)
+    there = {name: models.posterior(name, archive.cube) for name in doubted}
+    chance = log_feasibility(there, {name: models.limits[name] for name in doubted}).numpy()
+    sure = met & (chance >= math.log1p(-models.settings.delta))
+    score = problem.sign * values[problem.objective] if sure.any() else chance
+    return int(np.where(sure if sure.any() else met, score, -math.inf).argmax())
+
 # %% ../nbs/optimizer/rules.ipynb #83dc24b4
 def least_chance(models: Models, points: Tensor) -> float:
     "The chance to work that is asked of a suggestion among `points` (m, d); 0 if nothing failed."
@@ -125,17 +144,26 @@ def risk_note(models: Models, x: Tensor) -> str:
     return f"an evaluation works here with probability {float(models.works.chance(x[None])):.2g}"
 
 # %% ../nbs/optimizer/rules.ipynb #8deae988
+def undecided(models: Models, waiting: int) -> list[str]:
+    "The functions that may be noisy for all one knows, if so many queries are pending."
+    if waiting < models.policy.replicate_beside or models.settings.decoupled:
+        return []
+    return [name for name in models.problem.unknown if not models.surrogates[name].verdict.known]
+
+
 def replicate(models: Models, archive: Archive, pending: Sequence[Query]) -> Suggestion | None:
     "The best evaluation once more, if some function may be noisy and nobody knows; else None."
-    if not models.doubtful or any(query.x in archive.points for query in pending):
+    doubted = models.doubtful or undecided(models, len(pending))
+    if not doubted or any(query.x in archive.points for query in pending):
         return None
-    name, problem = models.doubtful[0], models.problem
+    name, problem = doubted[0], models.problem
     again = [archive.points.count(x) > 1 for x in archive.points]
     order = [best_index(archive), *range(len(archive))]
     free = [i for i in order if not again[i] and not math.isnan(archive.values[i][name])]
     if not free or len({str(x) for x, twice in zip(archive.points, again) if twice}) > 2:
         return None
-    reason = f"to see whether {name} is noisy, as its model suspects: the same point once more"
+    why = "as its model suspects" if models.doubtful else "since much is asked before it is seen"
+    reason = f"to see whether {name} is noisy, {why}: the same point once more"
     aspect = name if models.settings.decoupled else "replicate"
     x, space = archive.points[free[0]], problem.space
     point = space.row(space.index(x)) if isinstance(space, Pool) else dict(x)
@@ -148,6 +176,7 @@ __all__ = [
     "least_chance",
     "log_feasibility",
     "log_ndtr_interval",
+    "recommended",
     "replicate",
     "risk_note",
     "Rule",

@@ -378,6 +378,7 @@ def missing(rival: str) -> str:
 
 # %% ../../nbs/study/rivals.ipynb #111c0e09
 __all__ = [
+    "column",
     "Counter",
     "fitted",
     "missing",

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..box import BoxRule
+from ..improvement import log_h
 from ..local import PointPosterior, apart, free_columns
 from ..models import Models, Policy, Settings
 from ..pool import PoolRule, askable
@@ -28,9 +29,9 @@ from ..step import Step
 from ..threads import one_thread
 
 # %% auto #0
-__all__ = ['Score', 'SCORES', 'Known', 'log_pof', 'log_h', 'log_ei', 'cei', 'log_joint', 'log1mexp', 'log_information',
-           'path_peaks', 'cmes', 'cmes_five_sigma', 'situation', 'limit_rows', 'BaselineSettings', 'suggestion',
-           'ScorePool', 'score_at', 'ascend', 'ScoreBox', 'climbs']
+__all__ = ['Score', 'SCORES', 'Known', 'log_pof', 'log_ei', 'cei', 'log_joint', 'log1mexp', 'log_information', 'path_peaks',
+           'cmes', 'cmes_five_sigma', 'situation', 'limit_rows', 'BaselineSettings', 'suggestion', 'ScorePool',
+           'score_at', 'ascend', 'ScoreBox', 'climbs']
 
 # %% ../../nbs/study/scores.ipynb #7e916c5a
 Score = Callable[[Tensor, Tensor], Tensor]  # means and sds (K+1, m), the objective's first: (m,)
@@ -63,18 +64,6 @@ def log_pof(mean: Tensor, sd: Tensor, limits: Tensor) -> Tensor:
     return log_ndtr_interval(low, high).sum(0)
 
 # %% ../../nbs/study/scores.ipynb #1d33b9cf
-def log_h(z: Tensor) -> Tensor:
-    "$\\log(\\varphi(z) + z\\Phi(z))$, any shape: by erfcx below −1, by its asymptote below −10⁴."
-    near, middle, far = z.clamp_min(-1.0), z.clamp(-1e4, -1.0), z.clamp_max(-1e4)
-    log_phi = lambda t: -(t**2) / 2 - math.log(2 * math.pi) / 2
-    upper = (log_phi(near).exp() + near * torch.special.ndtr(near)).log()
-    lower = log_phi(middle) + torch.log1p(
-        math.sqrt(math.pi / 2) * middle * torch.special.erfcx(-middle / math.sqrt(2))
-    )
-    tail = log_phi(far) - 2 * (-far).log()
-    return torch.where(z > -1, upper, torch.where(z > -1e4, lower, tail))
-
-
 def log_ei(mean: Tensor, sd: Tensor, best: float) -> Tensor:
     "The log of the expected improvement over `best`; `mean`, `sd` and the result are (m,)."
     return log_h((mean - best) / sd) + sd.log()
