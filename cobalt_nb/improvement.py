@@ -19,22 +19,29 @@ from .fit import own_noise
 from .local import apart, free_columns
 from cobalt_nb.posterior import (
     CandidatePosterior,
+    Hyperparameters,
     kernel_and_slope,
     noisy_covariance,
     stable_cholesky,
 )
+from .reach import log_reach, shortlist
 from .records import Suggestion
-from .rules import log_ndtr_interval
+from .rules import log_feasibility, log_ndtr_interval, standing
 from .step import Step, suggested
 from .surrogate import Surrogate
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['BLUR', 'Look', 'DrawnFunction', 'log_h', 'log_phi', 'log_gain', 'log_met', 'NoisyImprovement', 'contenders',
-           'normal_numbers', 'improvement', 'climbed_all', 'improve']
+__all__ = ['BLUR', 'LOWEST', 'blur', 'Look', 'DrawnFunction', 'log_h', 'log_phi', 'log_gain', 'log_met', 'NoisyImprovement',
+           'likely_ones', 'contenders', 'normal_numbers', 'improvement', 'climbed_all', 'improve']
 
 # %% ../nbs/optimizer/improvement.ipynb #082a08b7
-BLUR = 1e-6  # a variance of the draws at the baseline, which keeps factors well-conditioned
+BLUR = 1e-6  # a variance that is added to that of draws, and keeps factors well-conditioned
+
+
+def blur(hyper: Hyperparameters) -> float:
+    "The same for one function: no more than its noise, so that what is known stays known."
+    return min(BLUR, hyper.noise)
 
 
 class Look(NamedTuple):
@@ -45,23 +52,25 @@ class Look(NamedTuple):
     lean: Tensor  # (m, N), the slope of the standard deviation in the kernel
     tilt: Tensor  # (m, N), the slope of the kernel in half the squared distance, negated
 
-
+# %% ../nbs/optimizer/improvement.ipynb #36977f93
 class DrawnFunction:
     "The posterior of one function, given each of S draws at a baseline."
 
-    def __init__(self, surrogate: Surrogate, baseline: Tensor, white: Tensor):
-        "From the baseline (r, d) and standard normal numbers (S, r)."
-        self.hyper, X = surrogate.hyper, surrogate.X
-        noise = own_noise(self.hyper, X, surrogate.told)
-        L, self.Z = (
-            stable_cholesky(noisy_covariance(self.hyper, X, noise)),
-            torch.cat([X, baseline]),
-        )
+    def __init__(
+        self, surrogate: Surrogate, baseline: Tensor, white: Tensor, rows: Tensor | None = None
+    ):
+        "From the baseline (r, d) and normal numbers (S, r); given all data, or these `rows` of it."
+        some = slice(None) if rows is None else rows
+        self.hyper, X, y = surrogate.hyper, surrogate.X[some], surrogate.targets[some]
+        noise = own_noise(self.hyper, surrogate.X, surrogate.told)[some]
+        L = stable_cholesky(noisy_covariance(self.hyper, X, noise))
+        self.Z = torch.cat([X, baseline])
         eye = torch.eye(len(self.Z), dtype=torch.float64)
         inverse = torch.linalg.solve_triangular(L, eye[: len(X), : len(X)], upper=False)
         k, _ = kernel_and_slope(self.hyper, baseline, self.Z)
-        seen, z = inverse @ k[:, : len(X)].T, inverse @ (surrogate.targets - self.hyper.mean)
-        factor = stable_cholesky(k[:, len(X) :] - seen.T @ seen + BLUR * eye[len(X) :, len(X) :])
+        seen, z = inverse @ k[:, : len(X)].T, inverse @ (y - self.hyper.mean)
+        blurred = blur(self.hyper) * eye[len(X) :, len(X) :]
+        factor = stable_cholesky(k[:, len(X) :] - seen.T @ seen + blurred)
         self.draws = self.hyper.mean + seen.T @ z + white @ factor.T  # (S, r)
         above = torch.cat([-inverse.T @ seen, eye[len(X) :, len(X) :]])
         self.P = torch.linalg.solve_triangular(factor, above.T, upper=False).T
@@ -101,6 +110,9 @@ def log_phi(z: Tensor) -> Tensor:
     return -0.5 * z.square() - 0.5 * math.log(2 * math.pi)
 
 # %% ../nbs/optimizer/improvement.ipynb #4fd7e5bb
+LOWEST = -1e30  # the log of a chance that is none
+
+
 def log_gain(at: Look, best: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     "log EI (m, S) over `best` (S,), and its slopes in the means and in the deviation."
     z = (at.mean - best) / at.sd
@@ -112,7 +124,7 @@ def log_gain(at: Look, best: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def log_met(at: Look, low: float, high: float) -> tuple[Tensor, Tensor, Tensor]:
     "The log chance (m, S) to meet an interval, and its slopes in the means and in the deviation."
     ends = [(end - at.mean) / at.sd for end in (low, high)]
-    value = log_ndtr_interval(*ends)
+    value = log_ndtr_interval(*ends).nan_to_num(LOWEST).clamp_min(LOWEST)
     lower, upper = ((log_phi(z) - value).exp() for z in ends)
     turn = sum(s * p * z.nan_to_num(0, 0, 0) for s, p, z in zip((1, -1), (lower, upper), ends))
     return value, (lower - upper) / at.sd, turn / at.sd
@@ -131,6 +143,7 @@ class NoisyImprovement:
             met = (functions[name].draws >= low) & (functions[name].draws <= high)
             heights = torch.where(met, heights, -math.inf)
         best = heights.amax(1)
+        self.found = bool((best > -math.inf).any())  # whether some point is feasible in some draw
         self.best = torch.where(best > -math.inf, best, least)  # (S,)
 
     def terms(self, name: str, at: Look) -> tuple[Tensor, Tensor, Tensor]:
@@ -151,6 +164,19 @@ class NoisyImprovement:
         return total.logsumexp(1) - math.log(total.shape[1]), slope
 
 # %% ../nbs/optimizer/improvement.ipynb #3d83fc96
+def likely_ones(
+    posteriors: Mapping[str, CandidatePosterior],
+    objective: str,
+    limits: Limits,
+    generator: torch.Generator,
+    most: int = 400,
+) -> Tensor:
+    "Positions of the candidates, or of so many that may be feasible and as good as the best mean."
+    mean, met = posteriors[objective].mean, log_feasibility(posteriors, limits)
+    level = torch.where(met >= math.log(0.5), mean, -math.inf).max()[None]
+    return shortlist(log_reach(posteriors, objective, limits, level)[0], most, generator)
+
+
 def contenders(
     posteriors: Mapping[str, CandidatePosterior],
     objective: str,
@@ -160,20 +186,19 @@ def contenders(
     draws: int = 256,
 ) -> Tensor:
     "Positions of the candidates that are the best feasible one in some draw; at most so many."
-    every = torch.arange(len(posteriors[objective].mean))
-    paths = {}
+    some, paths = likely_ones(posteriors, objective, limits, generator), {}
+    eye = torch.eye(len(some), dtype=torch.float64)
     for name, one in posteriors.items():
-        white = torch.randn(draws, len(every), dtype=torch.float64, generator=generator)
-        blur = BLUR * torch.eye(len(every), dtype=torch.float64)
-        root = stable_cholesky(one.covariance(every, every) + blur)
-        paths[name] = one.mean + white @ root.T
+        white = torch.randn(draws, len(some), dtype=torch.float64, generator=generator)
+        root = stable_cholesky(one.covariance(some, some) + blur(one.hyper) * eye)
+        paths[name] = one.mean[some] + white @ root.T
     met = torch.ones_like(paths[objective], dtype=torch.bool)
     for name, (low, high) in limits.items():
         met &= (paths[name] >= low) & (paths[name] <= high)
     height = torch.where(met, paths[objective], -math.inf)
-    wins = torch.bincount(height.argmax(1)[met.any(1)], minlength=len(every))
+    wins = torch.bincount(height.argmax(1)[met.any(1)], minlength=len(some))
     order = (wins + met.double().mean(0)).argsort(descending=True, stable=True)[:most]
-    return order[(wins[order] > 0) | (order == order[0])]
+    return some[order[(wins[order] > 0) | (order == order[0])]]
 
 # %% ../nbs/optimizer/improvement.ipynb #736c0715
 def normal_numbers(n: int, columns: int, seed: int) -> Tensor:
@@ -185,16 +210,16 @@ def normal_numbers(n: int, columns: int, seed: int) -> Tensor:
 def improvement(step: Step) -> NoisyImprovement:
     "The improvement over what was told, and over what is pending."
     models, policy, objective = step.models, step.models.policy, step.objective
-    posteriors = models.posteriors(step.archive.cube)
+    worked = step.archive.cube[~step.archive.failed()]
+    told = worked if len(worked) else step.archive.cube
+    posteriors = models.posteriors(told, step.around)
     generator = torch.Generator().manual_seed(step.seed)
-    told = contenders(posteriors, objective, models.limits, policy.baseline, generator)
-    baseline = torch.cat([step.archive.cube[told], step.waiting])
-    functions = {
-        name: DrawnFunction(
-            one, baseline, normal_numbers(policy.draws, len(baseline), step.seed + i)
-        )
-        for i, (name, one) in enumerate(models.surrogates.items())
-    }
+    best = contenders(posteriors, objective, models.limits, policy.baseline, generator)
+    baseline, functions = torch.cat([told[best], step.waiting]), {}
+    for i, (name, one) in enumerate(models.surrogates.items()):
+        white = normal_numbers(policy.draws, len(baseline), step.seed + i)
+        rows = None if step.around is None else one.rows_around(step.around, models.most_rows)
+        functions[name] = DrawnFunction(one, baseline, white, rows)
     known = posteriors[objective]
     least = float((known.mean - 3 * known.variance.sqrt()).min())
     return NoisyImprovement(functions, objective, models.limits, least)
@@ -202,6 +227,8 @@ def improvement(step: Step) -> NoisyImprovement:
 # %% ../nbs/optimizer/improvement.ipynb #8048a9fb
 def climbed_all(score: NoisyImprovement, starts: Tensor, free: np.ndarray, steps: int) -> Tensor:
     "The ends (n, d) of climbs from `starts` (n, d), which move the `free` (d,) coordinates."
+    if not free.any():
+        return starts
     first = starts.numpy()
     bounds = np.stack([np.where(free, 0.0, first), np.where(free, 1.0, first)], axis=-1)
 
@@ -218,7 +245,7 @@ def climbed_all(score: NoisyImprovement, starts: Tensor, free: np.ndarray, steps
 
 def improve(step: Step) -> Suggestion:
     "Where the expected improvement is largest, if evaluations have noise."
-    policy, score = step.models.policy, improvement(step)
+    models, policy, score = step.models, step.models.policy, improvement(step)
     value = torch.cat([score(part)[0] for part in step.points.split(500)])
     starts = torch.stack(apart(step.points, value.argsort(descending=True), policy.climbs))
     ends = step.space.snap(
@@ -227,8 +254,11 @@ def improve(step: Step) -> Suggestion:
     tried = torch.cat([ends[step.allowed(ends)], starts])
     value = score(tried)[0]
     gain, x = float(value.max().exp()), tried[value.argmax()]
-    reason = f"to improve on what may be the best: {step.objective} gains there, noise or not"
-    return suggested(step, x, "improve", gain, reason, (math.nan, math.inf))
+    better = f"to improve: {step.objective} is expected to gain most over what may be the best"
+    reason = better if score.found else "to find a feasible point, and a good one"
+    bounds = step.bounds(policy.kappa**2)
+    state = standing(models, bounds, models.sets(bounds))
+    return suggested(step, x, "improve", gain, reason, state)
 
 # %% ../nbs/optimizer/improvement.ipynb #71ddb10e
 __all__ = [

@@ -302,7 +302,7 @@ def unbroken() -> Iterator[None]:
 
 # %% ../nbs/optimizer/loop.ipynb #d5d45dbd
 CYCLE = 4  # queries of which one at least says how wide the interval is
-SILENT = ("hill", "draw", "dare")  # what queries are for that say nothing of it
+SILENT = ("hill", "draw", "dare", "replicate")  # what queries are for that say nothing of it
 
 
 @dataclass

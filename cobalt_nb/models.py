@@ -45,7 +45,7 @@ class Settings:
 
     mode: str  # "practical" also exploits, "paper" is Algorithm 1 alone
     beta: float  # of the exploration
-    delta: float  # the risk of a certificate
+    delta: float  # the risk of a certificate, and of a recommended point beside noise
     noise: dict[str, float | None]  # standard deviation by function; None: the data decide
     n_init: int  # evaluations before the first model
     seed: int
@@ -371,6 +371,11 @@ class Models:
         "The bounds (m,) of the hidden constraint at `points` (m, d); none if nothing ever failed."
         return {WORKS: self.works.bounds(points, beta)} if self.works else {}
 
+    @property
+    def most_rows(self) -> int:
+        "The observations that a step in many dimensions looks at."
+        return max(self.policy.step_points, self.policy.step_each * self.problem.space.dim)
+
     def posteriors(
         self, candidates: Tensor, around: Tensor | None = None
     ) -> dict[str, CandidatePosterior]:
@@ -378,8 +383,7 @@ class Models:
 
         With `around` (d,), of many observations those near it count, and some of the others.
         """
-        found, policy = {}, self.policy
-        most = max(policy.step_points, policy.step_each * candidates.shape[1])
+        found, most = {}, self.most_rows
         for name, one in self.surrogates.items():
             if around is None or len(one.y) <= most:
                 found[name] = one.posterior(candidates)

@@ -104,6 +104,8 @@ def query_generator(seed: int, number: int) -> torch.Generator:
 __all__ = [
     "incumbent",
     "log_chance",
+    "log_reach",
     "log_worth",
     "query_generator",
+    "shortlist",
 ]  # what other rooms and users rely on

@@ -146,7 +146,8 @@ def risk_note(models: Models, x: Tensor) -> str:
 # %% ../nbs/optimizer/rules.ipynb #8deae988
 def undecided(models: Models, waiting: int) -> list[str]:
     "The functions that may be noisy for all one knows, if so many queries are pending."
-    if waiting < models.policy.replicate_beside or models.settings.decoupled:
+    alone = models.settings.decoupled or models.settings.mode == "paper"
+    if waiting < models.policy.replicate_beside or alone:
         return []
     return [name for name in models.problem.unknown if not models.surrogates[name].verdict.known]
 
