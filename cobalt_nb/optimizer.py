@@ -104,7 +104,7 @@ class Cobalt:
     - `mode`: "practical", the default, also exploits; "paper" is Algorithm 1 alone.
       A decoupled run is always Algorithm 2.
     - `beta`: of the exploration, the square of the bounds' width in standard deviations.
-      `delta`: the risk of a certificate.
+      `delta`: the risk of a certificate, and beside noise that of the recommended point.
     - `decoupled`: ask for one function at a time. `costs`: of one evaluation of each function.
     - `noise`: the standard deviation of an observation, for all functions or by name.
       0 is deterministic; None: deterministic, until two evaluations of a point differ.
