@@ -29,7 +29,7 @@ from .suites import Problem, problem
 
 # %% auto #0
 __all__ = ['PROBLEMS', 'NOISES', 'BATCHES', 'MARKS', 'FIRST', 'DESIGN', 'OPTIMISERS', 'FILE', 'Run', 'spreads', 'Laboratory',
-           'judged', 'recommended', 'ours', 'botorch', 'measured_run', 'load_runs', 'measure', 'main', 'duel']
+           'judged', 'recommended', 'ours', 'botorch', 'measured_run', 'load_runs', 'measure', 'main', 'duel', 'ratios']
 
 # %% ../../nbs/study/noisy.ipynb #7fdebd82
 PROBLEMS = ("bt-gramacy-2d", "g24-2d", "coco-f32-i1-2d", "coco-f02-i1-5d", "bt-hartmann-6d")
@@ -182,6 +182,14 @@ def duel(lines: pd.DataFrame, kind: str = "strict") -> pd.DataFrame:
     groups = wide.groupby(level=keys, sort=False)
     table = groups[["cobalt", "qlognei"]].median()
     return table.assign(met=table["cobalt"] <= table["qlognei"], seeds=groups.size())
+
+# %% ../../nbs/study/noisy.ipynb #4264cf69
+def ratios(lines: pd.DataFrame, kind: str = "strict", least: float = 1e-5) -> pd.DataFrame:
+    "log10 of our error over that of qLogNEI: mean, standard error and number, by problem."
+    keys = ["problem", "noise", "batch", "evaluations", "seed"]
+    wide = lines.pivot(index=keys, columns="method", values=kind).dropna().clip(lower=least)
+    gaps = np.log10(wide["cobalt"] / wide["qlognei"])
+    return gaps.groupby(level="problem", sort=False).agg(["mean", "sem", "size"])
 
 # %% ../../nbs/study/noisy.ipynb #06bad0fe
 __all__ = [
