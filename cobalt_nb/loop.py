@@ -6,12 +6,9 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
 import signal
-import sys
 import threading
-import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,17 +24,16 @@ from concurrent.futures import (
 from dataclasses import dataclass, field
 from multiprocessing.reduction import ForkingPickler
 from types import NoneType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from .certificates import auto_tolerance
-from .markup import Raw, card
 from .mistakes import did_you_mean, whole_number
-from .models import estimates
 from .optimizer import Cobalt
 from .parameters import copied
+from .progress import progress_text
 from cobalt_nb.records import (
     Query,
     checked_values,
@@ -45,15 +41,13 @@ from cobalt_nb.records import (
     lacking_sentence,
     penalty_sentence,
     split_values,
-    violation,
 )
-from .rules import recommended
 from .spaces import Pool, Problem
 
 # %% auto #0
 __all__ = ['Point', 'Functions', 'CYCLE', 'SILENT', 'evaluate', 'described_error', 'as_answer', 'check_functions', 'exhausted',
-           'attempts', 'all_taken', 'repeats_teach', 'progress_bar', 'progress_text', 'notebook_display', 'LiveFigure',
-           'shown_progress', 'Here', 'Hands', 'hands', 'unbroken', 'Loop', 'finish', 'explain', 'tolerance_of']
+           'attempts', 'all_taken', 'repeats_teach', 'Here', 'Hands', 'hands', 'unbroken', 'Loop', 'finish', 'explain',
+           'tolerance_of']
 
 # %% ../nbs/optimizer/loop.ipynb #9d572c82
 Point = dict[str, Any]
@@ -163,77 +157,6 @@ def repeats_teach(opt: Cobalt) -> bool:
     found = lambda name: models.surrogates[name].fitted and models.is_noisy(name)
     said = any(found(name) if sd is None else sd > 0 for name, sd in noise.items())
     return said or any(sd > 0 for errors in opt.archive.errors for sd in errors.values())
-
-# %% ../nbs/optimizer/loop.ipynb #e3f5362c
-def progress_bar(**options: Any) -> Any:
-    "A bar of tqdm: a widget in a notebook that has widgets, else text."
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tqdm says that a notebook without widgets gets text
-        from tqdm.auto import tqdm
-    return tqdm(**options)
-
-
-def progress_text(opt: Cobalt, query: Query) -> str:
-    "The best value, its feasibility and what is left to search, in a few words."
-    guesses = estimates(opt.models, opt.archive)
-    best = recommended(opt.models, opt.archive)
-    met = violation(opt.problem, guesses)[best] == 0
-    word = "best feasible" if met else "nothing feasible, least violating"
-    value = guesses[opt.problem.objective][best]
-    share = "" if math.isnan(query.roi_share) else f", region of interest {query.roi_share:.2%}"
-    return f"{word} {value:.5g}{share}"
-
-# %% ../nbs/optimizer/loop.ipynb #1e973f77
-def notebook_display() -> Callable[..., Any] | None:
-    "What shows HTML in the notebook that runs this; None outside of one."
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if shell is None or not hasattr(shell, "kernel"):
-        return None
-    return importlib.import_module("IPython.display").display
-
-
-class LiveFigure:
-    "In the place of a bar: an optimiser in a notebook, drawn again in its place."
-
-    disable = False
-
-    def __init__(self, opt: Cobalt, display: Callable[..., Any], total: int, pause: float = 0.3):
-        self.opt, self.total, self.pause = opt, total, pause
-        self.drawn, self.words = 0.0, ""
-        self.handle = display(self, display_id=True)
-
-    def _repr_html_(self) -> str:
-        done = f"{len(self.opt.archive)} evaluations, budget {self.total}"
-        return card(f"{done}; {self.words}" if self.words else done, Raw(self.opt._repr_html_()))
-
-    def update(self) -> None:
-        "One evaluation more."
-
-    def set_postfix_str(self, words: str) -> None:
-        "Draw it again, with these words, if the last time is long enough ago."
-        self.words = words
-        if time.monotonic() - self.drawn >= self.pause:
-            self.draw()
-
-    def draw(self) -> None:
-        "Draw it again."
-        self.drawn = time.monotonic()
-        self.handle.update(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.draw()
-
-# %% ../nbs/optimizer/loop.ipynb #13e30184
-def shown_progress(opt: Cobalt, progress: bool | str, total: int, initial: int) -> Any:
-    "A bar, or a live figure where there is a notebook; nothing is shown if `progress` is False."
-    display = notebook_display() if progress == "live" else None
-    if display is not None:
-        return LiveFigure(opt, display, total)
-    options = {"disable": not progress, "desc": opt.problem.objective}
-    return progress_bar(total=total, initial=initial, **options)
 
 # %% ../nbs/optimizer/loop.ipynb #ccbafbff
 class Here(Executor):
@@ -503,6 +426,4 @@ __all__ = [
     "hands",
     "Loop",
     "Point",
-    "progress_bar",
-    "shown_progress",
 ]  # what other rooms and users rely on

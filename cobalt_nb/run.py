@@ -17,7 +17,7 @@ import pandas as pd
 
 from .events import checked_errors
 from .journal import Journal, header
-from .loop import Functions, Loop, Point, check_functions, finish, hands, shown_progress
+from .loop import Functions, Loop, Point, check_functions, finish, hands
 from cobalt_nb.mistakes import (
     checked_seed,
     did_you_mean,
@@ -27,6 +27,7 @@ from cobalt_nb.mistakes import (
 )
 from .models import BETA, Policy
 from .optimizer import Cobalt
+from .progress import shown_progress
 from .records import Query, feasible_column, split_values
 from .results import Result
 from .spaces import Box, Pool, Problem

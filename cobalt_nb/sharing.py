@@ -123,7 +123,8 @@ class Shared:
 
     def to_json(self, indent: int | None = None) -> str:
         "The result as strict JSON; `from_json` reads it."
-        parts = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        names = [one.name for one in fields(self)]  # type: ignore[arg-type]
+        parts = {name: getattr(self, name) for name in names}
         for inner in ("count", "behind"):  # models, which others cannot read
             parts.pop(inner)
         problem, history = parts.pop("problem"), parts.pop("history")
