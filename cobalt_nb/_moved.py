@@ -80,7 +80,7 @@ RENAMED: dict[tuple[str, str], str | None] = {
     ("optimizer", "said"): "rules.joined",
     ("optimizer", "space_from_json"): "events.space_from_dict",
     ("optimizer", "space_to_json"): "events.space_to_dict",
-    ("optimizer", "standing"): "loop.progress_text",
+    ("optimizer", "standing"): "progress.progress_text",
     ("posterior", "OneBlasThread"): "threads.OneThread",
     ("posterior", "one_blas_thread"): "threads.one_thread",
     ("tasks", "NamedProblem"): "study.textbook.Task",

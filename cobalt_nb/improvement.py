@@ -32,16 +32,23 @@ from .surrogate import Surrogate
 from .threads import one_thread
 
 # %% auto #0
-__all__ = ['BLUR', 'LOWEST', 'blur', 'Look', 'DrawnFunction', 'log_h', 'log_phi', 'log_gain', 'log_met', 'NoisyImprovement',
-           'likely_ones', 'contenders', 'normal_numbers', 'improvement', 'climbed_all', 'improve']
+__all__ = ['BLUR', 'LOWEST', 'blurred_root', 'Look', 'DrawnFunction', 'log_h', 'log_phi', 'log_gain', 'log_met',
+           'NoisyImprovement', 'likely_ones', 'contenders', 'normal_numbers', 'improvement', 'climbed_all', 'improve']
 
 # %% ../nbs/optimizer/improvement.ipynb #082a08b7
 BLUR = 1e-6  # a variance that is added to that of draws, and keeps factors well-conditioned
 
 
-def blur(hyper: Hyperparameters) -> float:
-    "The same for one function: no more than its noise, so that what is known stays known."
-    return min(BLUR, hyper.noise)
+def blurred_root(hyper: Hyperparameters, covariance: Tensor) -> Tensor:
+    "The factor of a `covariance` (r, r), blurred: by no more than the noise, if that is enough."
+    eye, blur = torch.eye(len(covariance), dtype=torch.float64), min(BLUR, hyper.noise)
+    L, failed = torch.linalg.cholesky_ex(covariance + blur * eye)
+    while failed:
+        if not blur <= 1:
+            raise ValueError("no Cholesky factor: the matrix is not a finite covariance")
+        blur *= 10
+        L, failed = torch.linalg.cholesky_ex(covariance + blur * eye)
+    return L
 
 
 class Look(NamedTuple):
@@ -69,8 +76,7 @@ class DrawnFunction:
         inverse = torch.linalg.solve_triangular(L, eye[: len(X), : len(X)], upper=False)
         k, _ = kernel_and_slope(self.hyper, baseline, self.Z)
         seen, z = inverse @ k[:, : len(X)].T, inverse @ (y - self.hyper.mean)
-        blurred = blur(self.hyper) * eye[len(X) :, len(X) :]
-        factor = stable_cholesky(k[:, len(X) :] - seen.T @ seen + blurred)
+        factor = blurred_root(self.hyper, k[:, len(X) :] - seen.T @ seen)
         self.draws = self.hyper.mean + seen.T @ z + white @ factor.T  # (S, r)
         above = torch.cat([-inverse.T @ seen, eye[len(X) :, len(X) :]])
         self.P = torch.linalg.solve_triangular(factor, above.T, upper=False).T
@@ -187,10 +193,9 @@ def contenders(
 ) -> Tensor:
     "Positions of the candidates that are the best feasible one in some draw; at most so many."
     some, paths = likely_ones(posteriors, objective, limits, generator), {}
-    eye = torch.eye(len(some), dtype=torch.float64)
     for name, one in posteriors.items():
         white = torch.randn(draws, len(some), dtype=torch.float64, generator=generator)
-        root = stable_cholesky(one.covariance(some, some) + blur(one.hyper) * eye)
+        root = blurred_root(one.hyper, one.covariance(some, some))
         paths[name] = one.mean[some] + white @ root.T
     met = torch.ones_like(paths[objective], dtype=torch.bool)
     for name, (low, high) in limits.items():

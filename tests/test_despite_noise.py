@@ -184,3 +184,14 @@ def test_a_limit_that_nothing_can_meet_leaves_numbers() -> None:
     list(played(opt, bowl, 8, 1))
     query = opt.ask()
     assert math.isfinite(query.value) and all(0 <= v <= 1 for v in query.x.values())
+
+
+def test_a_function_without_noise_beside_one_with_noise() -> None:
+    "What is known exactly has a covariance of rounding errors, and a run goes on."
+    opt = Cobalt(SQUARE, "f", LIMITS, maximize=False, noise={"f": 0.2, "c": 0.0}, seed=1)
+    rng = np.random.default_rng(1)
+    for _ in range(36):
+        query = opt.ask()
+        told = bowl(query.x)
+        opt.tell(query, told | {"f": told["f"] + 0.2 * rng.standard_normal()})
+    assert bowl(opt.result().x)["c"] <= 0.5
